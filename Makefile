@@ -1,0 +1,52 @@
+# Every target does its own set-up: a fresh clone and Python 3.11 are all it needs.
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check format lint types fast fuzz bench clean
+
+help:            ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+run: $(VENV)/.server     ## set up what a server needs, then start it (until there is a broker: the name server)
+	$(BIN)/skyrocketmq namesrv
+
+setup: $(VENV)/.all      ## prepare .venv with every extra and the development tools
+
+test: $(VENV)/.dev       ## every test, in its short form
+	$(BIN)/pytest
+
+check: format lint types fast    ## format, lint, types and the fast tests
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+types: $(VENV)/.dev
+	$(BIN)/mypy
+fast: $(VENV)/.dev
+	$(BIN)/pytest -q -m "not slow and not system and not interop"
+
+fuzz: $(VENV)/.dev       ## feed millions of damaged inputs to the decoders (FUZZ_INPUTS=5000000)
+	$(BIN)/python -m tests.wire.fuzz --inputs $${FUZZ_INPUTS:-5000000}
+
+bench: $(VENV)/.dev      ## benchmarks beside Apache's servers, printed as ratios
+	$(BIN)/python -m benchmarks
+
+clean:           ## remove the environment and everything that was built
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis tests/interop/java/target
+
+# Stamp files: an environment is made again only when what it is made from has changed.
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+$(VENV)/.server: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install --quiet --constraint constraints.txt --editable .
+	touch $@
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@ $(VENV)/.server
+$(VENV)/.all: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[dashboard,spark,otel,dev]'
+	touch $@ $(VENV)/.dev $(VENV)/.server

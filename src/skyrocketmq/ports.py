@@ -104,7 +104,7 @@ async def every(
     first_after: float | None = None,
     on_error: Callable[[Exception], object],
 ) -> None:
-    """Run `work` for ever, `seconds` after its last run ended. A failed run is handed to `on_error` and is not the last.
+    """Run `work` for ever, `seconds` after its last run ended; a failed run goes to `on_error` and is not the last.
 
     Cancel the task that runs this to stop it.
     """

@@ -1,0 +1,121 @@
+"""A child process with its output in a file: started, waited for, stopped, killed, paused; always by its own id."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+POLL_S = 0.02
+STOP_TIMEOUT_S = 20.0
+LOG_TAIL_BYTES = 8_000
+# Below the range from which Linux takes the ports of outgoing connections, so that no connection can take a port
+# between our look and the server's bind.
+PORTS = range(20_000, 32_000)
+
+
+class Died(Exception):
+    """The process ended, or did not become ready; the text ends with what it said."""
+
+
+class Process:
+    """One child process. Its standard input stays open as long as we live: its end may be a server's signal to go."""
+
+    def __init__(
+        self, command: Sequence[str], *, name: str, log: Path, environ: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = name
+        self.log = log
+        with log.open("ab") as output:
+            self._child = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environ or {})},
+                cwd=log.parent,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._child.poll() is None
+
+    def said(self) -> str:
+        """Everything it printed."""
+        return self.log.read_text(errors="replace")
+
+    def wait_until(self, ready: Callable[[], bool], *, timeout_s: float) -> None:
+        """Return as soon as `ready` holds; raise `Died` if the process ends before, or the time is up."""
+        deadline = time.monotonic() + timeout_s
+        while not ready():
+            if not self.is_alive:
+                raise Died(f"{self.name} ended with {self._child.returncode}\n{self._tail()}")
+            if time.monotonic() > deadline:
+                raise Died(f"{self.name} was not ready within {timeout_s} s\n{self._tail()}")
+            time.sleep(POLL_S)
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
+        """Ask it to end, and kill it if it does not; the exit code. Harmless if it has ended already."""
+        if self.is_alive:
+            self._child.send_signal(signal.SIGCONT)
+            self._child.terminate()
+            try:
+                self._child.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                self._child.kill()
+        return self._reap()
+
+    def kill(self) -> int:
+        """End it at once, as a power cut would: it gets no chance to say goodbye."""
+        if self.is_alive:
+            self._child.kill()
+        return self._reap()
+
+    def pause(self) -> None:
+        """Stop its threads, while its connections stay open."""
+        self._child.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._child.send_signal(signal.SIGCONT)
+
+    def _reap(self) -> int:
+        code = self._child.wait()
+        assert self._child.stdin is not None
+        self._child.stdin.close()
+        return code
+
+    def _tail(self) -> str:
+        return self.said()[-LOG_TAIL_BYTES:]
+
+
+def wait_until(condition: Callable[[], bool], *, timeout_s: float, what: str) -> None:
+    """Return as soon as the condition holds; an `AssertionError` that names it if the time is up."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
+        time.sleep(POLL_S)
+
+
+def free_port(*also: int) -> int:
+    """A port on which nobody listens, and neither on those at the given distances from it."""
+    while True:
+        port = random.choice(PORTS)
+        with ExitStack() as bound:
+            try:
+                for distance in (0, *also):
+                    candidate = bound.enter_context(socket.socket())
+                    candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    candidate.bind(("0.0.0.0", port + distance))
+            except OSError:
+                continue
+            return port

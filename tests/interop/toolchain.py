@@ -1,0 +1,143 @@
+"""A JDK, Maven, and the build of `java/`: Apache's jars and our driver program.
+
+Rule 1: the build happens once for a state of the sources; its directory is named by their hash, and it appears by a
+rename, so that what is there is whole. Two test runs at once wait for one another at a lock file.
+Rule 2: where no JDK and Maven can be had, `Unavailable` says why; whether that is a skip or a failure is the caller's
+business.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+JAVA_DIR = Path(__file__).parent / "java"
+TARGET_DIR = JAVA_DIR / "target"
+JAVA_RELEASE_MIN = 17
+PACKAGES = ("default-jdk-headless", "maven")
+INSTALL_TIMEOUT_S = 600
+BUILD_TIMEOUT_S = 600
+OLD_BUILD_S = 86_400
+"""A build of other sources may still be in use by another run; one that is a day old is not."""
+
+# 4.9.7 predates the module system's walls: its store unmaps files and locks memory through these packages.
+MODULE_FLAGS = (
+    "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+)
+
+
+class Unavailable(Exception):
+    """Apache's side cannot be run on this machine; the text says what is missing."""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A Java that can run Apache's classes and ours."""
+
+    java: str
+    classpath: str
+
+    def command(self, main_class: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:
+        return [self.java, *MODULE_FLAGS, *jvm, "-cp", self.classpath, main_class, *arguments]
+
+
+def prepare() -> Toolchain:
+    """Find or install what is needed, and build `java/` unless that was done before. Raises `Unavailable`."""
+    TARGET_DIR.mkdir(parents=True, exist_ok=True)
+    with _locked(TARGET_DIR / ".lock"):
+        java, maven = _find_tools() or _install_tools()
+        build_dir = TARGET_DIR / f"build-{_hash_of_sources()}"
+        if not build_dir.exists():
+            _build(maven, build_dir)
+            _remove_old_builds(keep=build_dir)
+    return Toolchain(java=java, classpath=f"{build_dir / 'classes'}{os.pathsep}{build_dir / 'lib'}/*")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _find_tools() -> tuple[str, str] | None:
+    java, compiler, maven = (shutil.which(name) for name in ("java", "javac", "mvn"))
+    if not (java and compiler and maven):
+        return None
+    said = subprocess.run([compiler, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    release = re.search(r"javac (\d+)", said.stdout + said.stderr)
+    if not release or int(release[1]) < JAVA_RELEASE_MIN:
+        return None
+    return java, maven
+
+
+def _install_tools() -> tuple[str, str]:
+    needed = f"the interoperability tests need a JDK ({JAVA_RELEASE_MIN} or newer) and Maven"
+    apt_get = shutil.which("apt-get")
+    if apt_get is None or os.geteuid() != 0:
+        raise Unavailable(f"{needed}; install the packages {' and '.join(PACKAGES)}, or their like")
+    environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for arguments in (["update"], ["install", "--yes", "--no-install-recommends", *PACKAGES]):
+        done = subprocess.run(
+            [apt_get, "--quiet", *arguments],
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_TIMEOUT_S,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise Unavailable(f"{needed}; apt-get {arguments[0]} failed: {_tail(done.stderr)}")
+    tools = _find_tools()
+    if tools is None:
+        raise Unavailable(f"{needed}; what apt-get installed is too old")
+    return tools
+
+
+def _hash_of_sources() -> str:
+    digest = hashlib.sha256()
+    for path in sorted([JAVA_DIR / "pom.xml", *(JAVA_DIR / "src").rglob("*.java")]):
+        digest.update(f"{path.relative_to(JAVA_DIR)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _build(maven: str, build_dir: Path) -> None:
+    unfinished = build_dir.with_suffix(f".{os.getpid()}")
+    goals = [f"-Dinterop.build={unfinished}", "compiler:compile", "dependency:copy-dependencies"]
+    # Offline is quick and enough once the local repository has everything; its failure is not news.
+    for network in (["--offline"], []):
+        shutil.rmtree(unfinished, ignore_errors=True)
+        done = subprocess.run(
+            [maven, "--quiet", "--batch-mode", *network, *goals],
+            cwd=JAVA_DIR,
+            capture_output=True,
+            text=True,
+            timeout=BUILD_TIMEOUT_S,
+            check=False,
+        )
+        if done.returncode == 0:
+            unfinished.rename(build_dir)
+            return
+    shutil.rmtree(unfinished, ignore_errors=True)
+    raise Unavailable(f"Maven could not build {JAVA_DIR.name}/: {_tail(done.stdout + done.stderr)}")
+
+
+def _remove_old_builds(*, keep: Path) -> None:
+    for path in TARGET_DIR.glob("build-*"):
+        if path != keep and time.time() - path.stat().st_mtime > OLD_BUILD_S:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _tail(text: str, characters: int = 2000) -> str:
+    return text.strip()[-characters:]

@@ -44,6 +44,8 @@ __all__ = [
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_READ_CACHED = getattr(os, "RWF_NOWAIT", 0)  # Linux only; elsewhere a read may wait, which is slower and not wrong
+
 
 # ---------------------------------------------------------------------------------------------------------------- time
 
@@ -142,6 +144,10 @@ class File(Protocol):
 
     def pread(self, length: int, position: int) -> bytes:
         """Up to `length` bytes; fewer only at the end of the file."""
+        ...
+
+    def pread_cached(self, length: int, position: int) -> bytes | None:
+        """The same without waiting for the device: None if the page cache does not hold all of it."""
         ...
 
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
@@ -247,6 +253,18 @@ class LocalFile:
             parts.append(data)
             have += len(data)
         return b"".join(parts)
+
+    def pread_cached(self, length: int, position: int) -> bytes | None:
+        data = bytearray(length)
+        try:
+            have = os.preadv(self._fd, [data], position, _READ_CACHED)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EOPNOTSUPP):  # not there; or a file system that cannot tell
+                return None
+            raise
+        if have == length or position + have >= self.size():
+            return bytes(data) if have == length else bytes(data[:have])
+        return None
 
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
         written = os.pwrite(self._fd, data, position)

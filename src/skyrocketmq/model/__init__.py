@@ -1,0 +1,50 @@
+"""The values of the domain, frozen: what brokers, clients, name servers and tools talk about. Pure.
+
+A value whose shape on the wire is the same is an `msgspec.Struct` that `wire` reads and writes as it is: attributes are
+in snake case, the names on the wire in camel case. What only exists on the wire lives in `wire`.
+
+Reading order: `queues`, `topics`, `groups`, `versions`, `routes`, `subscriptions`, `heartbeats`; for messages `names`,
+`properties`, `flags`, `message`.
+"""
+
+from __future__ import annotations
+
+from skyrocketmq.model.groups import SubscriptionGroupConfig
+from skyrocketmq.model.heartbeats import (
+    ConsumeFromWhere,
+    ConsumerData,
+    ConsumeType,
+    HeartbeatData,
+    MessageModel,
+    ProducerData,
+)
+from skyrocketmq.model.numbers import Int32, Int64
+from skyrocketmq.model.queues import MessageQueue
+from skyrocketmq.model.routes import MASTER_ID, BrokerData, ClusterInfo, QueueData, TopicRoute
+from skyrocketmq.model.subscriptions import SQL92_EXPRESSION, TAG_EXPRESSION, SubscriptionData
+from skyrocketmq.model.topics import TopicConfig, TopicFilterType
+from skyrocketmq.model.versions import DataVersion
+
+__all__ = [
+    "MASTER_ID",
+    "SQL92_EXPRESSION",
+    "TAG_EXPRESSION",
+    "BrokerData",
+    "ClusterInfo",
+    "ConsumeFromWhere",
+    "ConsumeType",
+    "ConsumerData",
+    "DataVersion",
+    "HeartbeatData",
+    "Int32",
+    "Int64",
+    "MessageModel",
+    "MessageQueue",
+    "ProducerData",
+    "QueueData",
+    "SubscriptionData",
+    "SubscriptionGroupConfig",
+    "TopicConfig",
+    "TopicFilterType",
+    "TopicRoute",
+]

@@ -1,0 +1,156 @@
+"""The configuration of a running server: one frozen snapshot at a time, swapped when an operator changes keys.
+
+Rule 1: a change is all or nothing. It is checked whole, written to the file, and only then seen by anybody.
+Rule 2: readers take `holder.current` each time they need a value, and keep it no longer than one request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from skyrocketmq.config.fields import Key, Section, format_value, keys_of, parse_value, value_of, with_values
+from skyrocketmq.config.loading import KeyTable, Loaded, Source
+from skyrocketmq.config.properties_text import write_properties
+from skyrocketmq.errors import ConfigError
+from skyrocketmq.ports import Clock, Disk
+
+__all__ = ["ConfigChange", "ConfigHolder", "ConfigVersion", "as_properties"]
+
+logger = logging.getLogger(__name__)
+
+C = TypeVar("C", bound=Section)
+
+
+class ConfigVersion(NamedTuple):
+    """When the configuration was last changed, and how often; the pair that GET_BROKER_CONFIG answers with."""
+
+    timestamp_ms: int
+    counter: int
+
+
+class ConfigChange(NamedTuple, Generic[C]):
+    """What listeners are told after a change."""
+
+    before: C
+    after: C
+    keys: frozenset[str]
+
+
+def as_properties(config: Section) -> dict[str, str]:
+    """Every effective key as text. Passwords and keys without a value are left out."""
+    texts = {}
+    for key in keys_of(type(config)):
+        text = format_value(key, value_of(config, key))
+        if text is not None and not key.declared.secret:
+            texts[key.name] = text
+    return texts
+
+
+class ConfigHolder(Generic[C]):
+    """Holds the snapshot, takes changes, keeps them in the file. Used on the loop's thread only."""
+
+    def __init__(self, loaded: Loaded[C], *, disk: Disk, clock: Clock) -> None:
+        self._loaded = loaded
+        self._disk = disk
+        self._clock = clock
+        self._table = KeyTable(type(loaded.config))
+        self._listeners: list[Callable[[ConfigChange[C]], object]] = []
+        self._version = ConfigVersion(clock.now_ms(), 0)
+        self._updating = asyncio.Lock()  # guards the way from checking a change to swapping it in, file included
+
+    @classmethod
+    def of(cls, config: C, *, disk: Disk, clock: Clock) -> ConfigHolder[C]:
+        """Hold a configuration that comes from no file; changes stay in memory."""
+        return cls(Loaded(config), disk=disk, clock=clock)
+
+    @property
+    def current(self) -> C:
+        return self._loaded.config
+
+    @property
+    def version(self) -> ConfigVersion:
+        return self._version
+
+    def as_properties(self) -> dict[str, str]:
+        """What GET_BROKER_CONFIG and GET_NAMESRV_CONFIG show: effective keys, and the file's unknown ones."""
+        return {**self._loaded.unknown, **as_properties(self.current)}
+
+    def subscribe(self, listener: Callable[[ConfigChange[C]], object]) -> Callable[[], None]:
+        """Call `listener` after every change; the returned function ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    async def update(self, changes: Mapping[str, str]) -> frozenset[str]:
+        """Change keys as an operator's request asks; returns the keys whose value is another now.
+
+        Unknown keys are passed over, as Apache does. Raises `ConfigError`, with nothing changed, if a value cannot be
+        read, does not fit the others, or belongs to a key that takes effect at the next start only; `OSError` if the
+        file cannot be written.
+        """
+        async with self._updating:
+            updated, changed = self._planned(changes)
+            if self._loaded.store_path is not None:
+                await self._disk.run(self._write, updated)
+            before, self._loaded = self.current, updated
+            self._version = ConfigVersion(self._clock.now_ms(), self._version.counter + 1)
+        self._tell(ConfigChange(before, self.current, changed))
+        return changed
+
+    def _planned(self, changes: Mapping[str, str]) -> tuple[Loaded[C], frozenset[str]]:
+        values: list[tuple[Key, Any]] = []
+        for name, text in changes.items():
+            keys = self._table.find(name)
+            if not keys:
+                logger.warning("unknown configuration key", extra={"key": name, "hint": self._table.hint(name)})
+            values += [(key, self._checked(key, text)) for key in keys]
+        sources = {**self._loaded.sources, **{key.name: Source.UPDATE for key, _ in values}}
+        config, _ = with_values(self.current, values).settled(sources)
+        changed = frozenset(
+            key.name for key in self._table.keys if value_of(config, key) != value_of(self.current, key)
+        )
+        self._warn_of_overrides(changed)
+        return replace(self._loaded, config=config, sources=sources), changed
+
+    def _checked(self, key: Key, text: str) -> Any:
+        try:
+            value = parse_value(key, text)
+        except ValueError as error:
+            raise ConfigError(f'{key.name} = "{text}" is not {error}') from None
+        if not key.declared.changeable and value != value_of(self.current, key):
+            raise ConfigError(f"{key.name} takes effect at a start only: change it in the file and start again")
+        return value
+
+    def _warn_of_overrides(self, changed: frozenset[str]) -> None:
+        """The environment and `--set` win over the file, so at the next start they would undo the change."""
+        for name in sorted(changed):
+            if (source := self._loaded.sources.get(name)) in (Source.ENVIRONMENT, Source.COMMAND_LINE):
+                logger.warning("the next start will undo this change", extra={"key": name, "set_by": str(source)})
+
+    def _write(self, loaded: Loaded[C]) -> None:
+        assert loaded.store_path is not None
+        self._disk.make_directories(loaded.store_path.parent)
+        self._disk.replace(loaded.store_path, write_properties(_file_content(loaded)), keep_backup=True)
+
+    def _tell(self, change: ConfigChange[C]) -> None:
+        for listener in list(self._listeners):
+            try:
+                listener(change)
+            except Exception:
+                logger.exception("a listener failed on a change of configuration", extra={"keys": sorted(change.keys)})
+
+
+def _file_content(loaded: Loaded[Any]) -> dict[str, str]:
+    """Apache's keys whole, as Apache writes them; system properties only where the file or an operator set them.
+
+    So a password from `tls.properties` or the environment is not copied into a file that others may read.
+    """
+    content = dict(loaded.unknown)
+    for key in keys_of(type(loaded.config)):
+        text = format_value(key, value_of(loaded.config, key))
+        if text is not None and ("." not in key.name or loaded.source_of(key) in (Source.FILE, Source.UPDATE)):
+            content[key.name] = text
+    return content

@@ -1,0 +1,190 @@
+"""A running server's configuration changes whole or not at all, and survives a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from skyrocketmq.config import (
+    BrokerConfig,
+    ConfigChange,
+    ConfigHolder,
+    NamesrvConfig,
+    load_broker_config,
+    load_namesrv_config,
+    read_properties,
+)
+from skyrocketmq.errors import ConfigError
+from skyrocketmq.ports import LocalDisk, SystemClock
+
+
+@pytest.fixture
+async def disk() -> AsyncIterator[LocalDisk]:
+    disk = LocalDisk(threads=1)
+    yield disk
+    disk.close()
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("# mine\nbrokerName=broker-a\nlistenPort=20911\nstrange=kept\nfileReservedTime=48\n")
+    return conf
+
+
+@pytest.fixture
+def holder(conf: Path, disk: LocalDisk) -> ConfigHolder[BrokerConfig]:
+    return ConfigHolder(load_broker_config(conf, {}), disk=disk, clock=SystemClock())
+
+
+async def test_a_change_is_seen_counted_and_told(holder: ConfigHolder[BrokerConfig]) -> None:
+    told: list[ConfigChange[BrokerConfig]] = []
+    unsubscribe = holder.subscribe(told.append)
+    before = holder.version
+
+    changed = await holder.update({"fileReservedTime": "24", "brokerPermission": "4"})
+
+    assert changed == {"fileReservedTime", "brokerPermission"}
+    assert holder.current.store.file_reserved_hours == 24
+    assert holder.current.permission == 4
+    assert holder.version.counter == before.counter + 1
+    assert holder.version.timestamp_ms >= before.timestamp_ms
+    assert [(change.before.permission, change.after.permission, change.keys) for change in told] == [(6, 4, changed)]
+
+    unsubscribe()
+    await holder.update({"brokerPermission": "6"})
+    assert len(told) == 1
+
+
+async def test_a_snapshot_that_was_taken_does_not_change(holder: ConfigHolder[BrokerConfig]) -> None:
+    snapshot = holder.current
+    await holder.update({"brokerPermission": "4"})
+    assert snapshot.permission == 6
+
+
+async def test_a_change_is_kept_for_the_next_start_with_all_other_keys(
+    holder: ConfigHolder[BrokerConfig], conf: Path, disk: LocalDisk
+) -> None:
+    old_text = disk.read(conf)
+    await holder.update({"fileReservedTime": "24"})
+
+    reloaded = load_broker_config(conf, {})
+    assert reloaded.config == holder.current
+    assert reloaded.unknown == {"strange": "kept"}
+    written = read_properties(disk.read(conf))
+    assert written["fileReservedTime"] == "24"
+    assert written["maxMessageSize"] == "4194304"
+    assert disk.read(conf.with_name("broker.conf.bak")) == old_text
+
+
+async def test_system_properties_and_passwords_stay_where_they_came_from(conf: Path, disk: LocalDisk) -> None:
+    disk.replace(conf, b"tls.client.keyPassword=from-file\n")
+    environ = {"TLS_SERVER_KEY_PASSWORD": "hunter2", "TLS_SERVER_MODE": "disabled"}
+    holder = ConfigHolder(load_broker_config(conf, environ), disk=disk, clock=SystemClock())
+    await holder.update({"brokerPermission": "4"})
+
+    written = read_properties(disk.read(conf))
+    assert {key for key in written if "." in key} == {"tls.client.keyPassword"}
+    assert not {key for key in holder.as_properties() if "assword" in key}
+    assert holder.as_properties()["tls.server.mode"] == "disabled"
+
+
+async def test_unknown_keys_are_passed_over(holder: ConfigHolder[BrokerConfig]) -> None:
+    assert await holder.update({"nonsense": "1", "brokerPermission": "4"}) == {"brokerPermission"}
+    assert "nonsense" not in holder.as_properties()
+
+
+async def test_a_key_may_be_changed_by_its_other_name(holder: ConfigHolder[BrokerConfig]) -> None:
+    assert await holder.update({"isEnableBatchPush": "true"}) == {"enableBatchPush"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"fileReservedTime": "24", "brokerPermission": "x"}, 'brokerPermission = "x" is not a whole number'),
+        ({"fileReservedTime": "24", "traceOn": "yes"}, 'traceOn = "yes" is not true or false'),
+        ({"fileReservedTime": "24", "namesrvAddr": "nowhere"}, '"nowhere" is no address'),
+        ({"fileReservedTime": "24", "listenPort": "1234"}, "listenPort takes effect at a start only"),
+        ({"fileReservedTime": "24", "enableDLegerCommitLog": "true"}, "DLedger is not supported"),
+    ],
+)
+async def test_a_change_with_one_mistake_changes_nothing(
+    holder: ConfigHolder[BrokerConfig], conf: Path, disk: LocalDisk, changes: dict[str, str], problem: str
+) -> None:
+    before, text, version = holder.current, disk.read(conf), holder.version
+    with pytest.raises(ConfigError, match=problem):
+        await holder.update(changes)
+    assert (holder.current, disk.read(conf), holder.version) == (before, text, version)
+
+
+async def test_an_unchangeable_key_may_be_sent_back_with_the_value_it_has(holder: ConfigHolder[BrokerConfig]) -> None:
+    everything = holder.as_properties()
+    everything["brokerPermission"] = "4"
+    assert await holder.update(everything) == {"brokerPermission"}
+
+
+async def test_a_change_that_cannot_be_written_is_not_made(disk: LocalDisk, conf: Path) -> None:
+    blocked = conf  # a file where a directory is needed
+    loaded = load_namesrv_config(None, {}, {"configStorePath": str(blocked / "namesrv.properties")})
+    holder = ConfigHolder(loaded, disk=disk, clock=SystemClock())
+    with pytest.raises(OSError, match=r"Not a directory|File exists"):
+        await holder.update({"orderMessageEnable": "true"})
+    assert holder.current.order_message_enable is False
+
+
+async def test_changes_that_come_together_all_arrive(holder: ConfigHolder[BrokerConfig], conf: Path) -> None:
+    await asyncio.gather(*(holder.update({key: "false"}) for key in ("traceOn", "longPollingEnable", "forceRegister")))
+    await asyncio.gather(holder.update({"regionId": "a"}), holder.update({"fileReservedTime": "1"}))
+    assert (holder.current.trace_on, holder.current.long_polling) == (False, False)
+    assert (holder.current.region_id, holder.current.store.file_reserved_hours) == ("a", 1)
+    assert load_broker_config(conf, {}).config == holder.current
+    assert holder.version.counter == 5
+
+
+async def test_values_are_moved_into_their_bounds(holder: ConfigHolder[BrokerConfig]) -> None:
+    await holder.update({"diskMaxUsedSpaceRatio": "99"})
+    assert holder.current.store.disk_used_percent_max == 95
+
+
+async def test_a_listener_that_fails_does_not_stop_the_others(
+    holder: ConfigHolder[BrokerConfig], caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(change: ConfigChange[BrokerConfig]) -> None:
+        raise RuntimeError("broken")
+
+    told: list[ConfigChange[BrokerConfig]] = []
+    holder.subscribe(fail)
+    holder.subscribe(told.append)
+    await holder.update({"brokerPermission": "4"})
+    assert len(told) == 1
+    assert "a listener failed" in caplog.text
+
+
+async def test_an_operator_is_told_when_the_next_start_will_undo_a_change(
+    disk: LocalDisk, conf: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    loaded = load_broker_config(conf, {"SKYROCKETMQ_BROKER_PERMISSION": "6"})
+    holder = ConfigHolder(loaded, disk=disk, clock=SystemClock())
+    with caplog.at_level(logging.WARNING):
+        await holder.update({"brokerPermission": "4"})
+    assert [record.message for record in caplog.records] == ["the next start will undo this change"]
+
+
+async def test_a_configuration_without_a_file_changes_in_memory(disk: LocalDisk) -> None:
+    holder = ConfigHolder.of(NamesrvConfig(), disk=disk, clock=SystemClock())
+    assert await holder.update({"orderMessageEnable": "true"}) == {"orderMessageEnable"}
+    assert holder.current.order_message_enable
+
+
+def test_a_broker_shows_what_apaches_shows(holder: ConfigHolder[BrokerConfig]) -> None:
+    shown = holder.as_properties()
+    assert shown["brokerName"] == "broker-a"
+    assert shown["haListenPort"] == "20912"
+    assert shown["autoCreateTopicEnable"] == "true"
+    assert shown["brokerRole"] == "ASYNC_MASTER"
+    assert shown["strange"] == "kept"
+    assert "haMasterAddress" not in shown  # it has no value

@@ -3,12 +3,13 @@
 A value whose shape on the wire is the same is an `msgspec.Struct` that `wire` reads and writes as it is: attributes are
 in snake case, the names on the wire in camel case. What only exists on the wire lives in `wire`.
 
-Reading order: `queues`, `topics`, `groups`, `versions`, `routes`, `subscriptions`, `heartbeats`; for messages `names`,
-`properties`, `flags`, `message`.
+Reading order: `queues`, `topics`, `groups`, `versions`, `routes`, `subscriptions`, `heartbeats`; for messages `offsets`,
+`names`, `properties`, `flags`, `hosts`, `message`.
 """
 
 from __future__ import annotations
 
+from skyrocketmq.model.flags import CompressionType, TransactionType
 from skyrocketmq.model.groups import SubscriptionGroupConfig
 from skyrocketmq.model.heartbeats import (
     ConsumeFromWhere,
@@ -18,7 +19,9 @@ from skyrocketmq.model.heartbeats import (
     MessageModel,
     ProducerData,
 )
+from skyrocketmq.model.message import Message, MessageView
 from skyrocketmq.model.numbers import Int32, Int64
+from skyrocketmq.model.offsets import LogOffset, QueueOffset
 from skyrocketmq.model.queues import MessageQueue
 from skyrocketmq.model.routes import MASTER_ID, BrokerData, ClusterInfo, QueueData, TopicRoute
 from skyrocketmq.model.subscriptions import SQL92_EXPRESSION, TAG_EXPRESSION, SubscriptionData
@@ -31,6 +34,7 @@ __all__ = [
     "TAG_EXPRESSION",
     "BrokerData",
     "ClusterInfo",
+    "CompressionType",
     "ConsumeFromWhere",
     "ConsumeType",
     "ConsumerData",
@@ -38,13 +42,18 @@ __all__ = [
     "HeartbeatData",
     "Int32",
     "Int64",
+    "LogOffset",
+    "Message",
     "MessageModel",
     "MessageQueue",
+    "MessageView",
     "ProducerData",
     "QueueData",
+    "QueueOffset",
     "SubscriptionData",
     "SubscriptionGroupConfig",
     "TopicConfig",
     "TopicFilterType",
     "TopicRoute",
+    "TransactionType",
 ]

@@ -10,7 +10,7 @@ compiled structs instead of objects, and repeats a few lines rather than call a 
 Rule 1: the length fields decide where a record ends, and the total must agree; nothing else is believed.
 Rule 2: bytes that are no record raise `ProtocolError`, whatever they are. A blank record (the filler at the end of a
 log file) is no error: `scan_record` answers None, and the reader goes on at the next file.
-Rule 3: bodies are stored as the producer sent them; whoever wants them inflated decodes to a `MessageView`.
+Rule 3: bodies are stored as the producer sent them; only `decode_record` inflates, within a limit.
 """
 
 from __future__ import annotations
@@ -19,8 +19,13 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from skyrocketmq.errors import IllegalArgument, ProtocolError
+from skyrocketmq.model.flags import BODY_COMPRESSED
+from skyrocketmq.model.message import MessageView
+from skyrocketmq.model.offsets import LogOffset, QueueOffset
+from skyrocketmq.model.queues import MessageQueue
+from skyrocketmq.wire.compression import INFLATED_BYTES_MAX, compression_type, decompress
 from skyrocketmq.wire.java import body_crc
-from skyrocketmq.wire.properties import PROPERTIES_BYTES_MAX
+from skyrocketmq.wire.properties import PROPERTIES_BYTES_MAX, decode_properties
 
 if TYPE_CHECKING:
     from skyrocketmq.wire.java import ReadableData
@@ -30,6 +35,7 @@ BLANK_MAGIC: Final = 0xCBD43194
 BLANK: Final = Struct(">iI")  # | space left in the file 4 | magic 4 |
 BLANK_BYTES: Final = 8
 TOPIC_BYTES_MAX: Final = 127  # the length field is a signed byte
+INFLATED_BYTES_TOTAL_MAX: Final = 268_435_456  # of one answer: 32 messages of twice the usual limit, inflated
 
 # One layout for each pair of host sizes, found by bits 4 and 5 of the system flag: (flag >> 4) & 3.
 HEADS: Final = tuple(Struct(f">iIIiiqqiq{born}sq{store}siqi") for store in (8, 20) for born in (8, 20))
@@ -201,3 +207,74 @@ def split_records(data: ReadableData, at: int = 0, end: int | None = None) -> li
         bounds.append((at, at + total))
         at += total
     return bounds
+
+
+def decode_record(
+    data: ReadableData,
+    at: int = 0,
+    end: int | None = None,
+    *,
+    broker_name: str = "",
+    inflate: bool = True,
+    body_bytes_max: int = INFLATED_BYTES_MAX,
+) -> MessageView:
+    """The message of the record at `at`, its body inflated unless that is not wanted (`inflate=False`).
+
+    The checksum is not looked at: the store did that, and TCP has its own. Raises `ProtocolError` if there is no
+    whole record, or if its body cannot be inflated within `body_bytes_max`.
+    """
+    stop = len(data) if end is None else end
+    scanned = scan_record(data, at, stop, check_crc=False)
+    if scanned is None:
+        raise ProtocolError(f"the record at {at} is the blank end of a log file, no message")
+    total, topic_utf8, queue_id, queue_offset, log_offset, sys_flag, store_timestamp, prepared, properties = scanned
+    head = HEADS[(sys_flag >> 4) & 3]
+    _, _, crc, _, flag, _, _, _, born_timestamp, born_host, _, store_host, reconsumed, _, body_length = (
+        head.unpack_from(data, at)
+    )
+    body_at = at + head.size
+    body = bytes(data[body_at : body_at + body_length])
+    if inflate and sys_flag & BODY_COMPRESSED:
+        body = decompress(body, compression_type(sys_flag), bytes_max=body_bytes_max)
+    topic = topic_utf8.decode("utf-8", "replace")
+    return MessageView(
+        topic=topic,
+        body=body,
+        properties=decode_properties(properties),
+        queue=MessageQueue(topic, broker_name, queue_id),
+        queue_offset=QueueOffset(queue_offset),
+        log_offset=LogOffset(log_offset),
+        born_timestamp=born_timestamp,
+        born_host_packed=born_host,
+        store_timestamp=store_timestamp,
+        store_host_packed=store_host,
+        flag=flag,
+        sys_flag=sys_flag,
+        reconsume_times=reconsumed,
+        prepared_transaction_offset=LogOffset(prepared),
+        body_crc=crc,
+        stored_bytes=total,
+    )
+
+
+def decode_records(
+    data: ReadableData,
+    *,
+    broker_name: str = "",
+    inflate: bool = True,
+    body_bytes_max: int = INFLATED_BYTES_MAX,
+    total_bytes_max: int = INFLATED_BYTES_TOTAL_MAX,
+) -> list[MessageView]:
+    """All messages of a pull or query answer; all bodies together may grow to `total_bytes_max`.
+
+    One bad record spoils the answer. A reader that would rather step over it (Apache's drops it and all that follow)
+    takes `split_records` and decodes one by one.
+    """
+    messages: list[MessageView] = []
+    left = total_bytes_max
+    for at, end in split_records(data):
+        limit = min(body_bytes_max, max(left, 0))
+        message = decode_record(data, at, end, broker_name=broker_name, inflate=inflate, body_bytes_max=limit)
+        left -= len(message.body)
+        messages.append(message)
+    return messages

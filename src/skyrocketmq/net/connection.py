@@ -1,0 +1,263 @@
+"""One connection as frames: both ends may send requests, many at a time.
+
+This is a module of the hot path: a received buffer costs `data_received`, one call of the feed, and one write. Rules:
+
+1. Received bytes go to a **feed**, which answers what it can at once: `(buffer, connection) -> (bytes used, replies)`.
+   It may stop before the end of the buffer when the connection is paused; the rest is given to it again later.
+2. Bytes that are not the protocol close this connection and touch nothing else.
+3. Nothing is lost silently: a request of ours ends with its answer, `RequestTimeout` or `ConnectionLost`.
+
+Everything here runs on the loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from skyrocketmq.errors import ConnectionLost, ProtocolError, RequestTimeout, TooManyRequests
+from skyrocketmq.net.gate import Gate
+from skyrocketmq.net.outbox import Part
+from skyrocketmq.net.rest import Rest, needed_bytes
+from skyrocketmq.net.stream import Pause, Stream, StreamSetup
+from skyrocketmq.net.tasks import Tasks
+from skyrocketmq.net.tls import TlsSession
+from skyrocketmq.net.waiting import Answer, WaitingRequests
+from skyrocketmq.wire.frames import Frame, encode_frame
+
+__all__ = ["Connection", "ConnectionSetup", "Feed"]
+
+logger = logging.getLogger(__name__)
+
+Feed = Callable[[bytes, "Connection"], tuple[int, Sequence[Part]]]
+
+_ONEWAY_BIT = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConnectionSetup(StreamSetup):
+    """What all connections of one server, or of one client, share."""
+
+    feed: Feed
+    tasks: Tasks
+    close_if_timeout: bool = False
+
+
+class Connection(Stream):
+    """One connection: `request`, `oneway` and `send_later` for whoever sends; the rest is for feeds and owners."""
+
+    __slots__ = ("_close_if_timeout", "_feed", "_gate", "_handler_count", "_refusal", "_rest", "_tasks", "_waiting")
+
+    def __init__(self, setup: ConnectionSetup, *, tls: TlsSession | None = None) -> None:
+        super().__init__(setup, tls=tls)
+        self._feed = setup.feed
+        self._tasks = setup.tasks
+        self._close_if_timeout = setup.close_if_timeout
+        self._waiting = WaitingRequests(setup.clock)
+        self._gate = Gate(self._room)
+        self._rest = Rest()
+        self._refusal: ProtocolError | None = None
+        self._handler_count = 0
+
+    @property
+    def has_received(self) -> bool:
+        """Whether the peer has ever sent anything, TLS handshakes apart."""
+        return self._read_count > 0
+
+    @property
+    def waiting_count(self) -> int:
+        """Our requests that have no answer yet."""
+        return len(self._waiting)
+
+    @property
+    def handler_count(self) -> int:
+        """The peer's requests that tasks are working on."""
+        return self._handler_count
+
+    # --------------------------------------------------------------------------------------------------------- sending
+
+    async def request(self, frame: Frame, timeout_s: float) -> Frame:
+        """Send a request and wait for its answer. The frame gets a request number of this connection.
+
+        One deadline covers the wait for room and the answer. Raises `TooManyRequests` (no room in time),
+        `RequestTimeout`, `ConnectionLost`, or `FrameTooLarge` before anything is sent.
+        """
+        deadline = self._clock.monotonic() + timeout_s
+        if not self._gate.is_open:
+            await self._wait_for_room(frame, timeout_s)
+        if self._is_closing:
+            raise self._lost()
+        waiting = self._waiting
+        opaque = frame.opaque = waiting.next_opaque()
+        data = encode_frame(frame)
+        answer: Answer = self._loop.create_future()
+        waiting.add(opaque, answer, deadline)
+        self._outbox.push(data)
+        read_count = self._read_count
+        try:
+            reply = await answer
+        except asyncio.CancelledError:
+            waiting.forget(opaque)
+            raise
+        finally:
+            if self._gate:
+                self._gate.admit()
+        if reply is None:
+            text = f"no answer from {self.peer} to request {frame.code} within {timeout_s:g} s"
+            if self._close_if_timeout and self._read_count == read_count:
+                self.abort(text)
+            raise RequestTimeout(text)
+        return reply
+
+    async def oneway(self, frame: Frame, timeout_s: float) -> None:
+        """Send a request that has no answer; wait for room, but not for the bytes to leave."""
+        if not self._gate.is_open:
+            await self._wait_for_room(frame, timeout_s)
+        self._push_oneway(frame)
+        if self._gate:
+            self._gate.admit(1)
+
+    def send_oneway(self, frame: Frame) -> None:
+        """Send a request that has no answer, now or not at all: `TooManyRequests` if the peer does not keep up."""
+        if self._outbox.is_full:
+            raise TooManyRequests(
+                f"{self.peer} has {self.unsent_bytes} bytes yet to read; request {frame.code} not sent"
+            )
+        self._push_oneway(frame)
+
+    def _push_oneway(self, frame: Frame) -> None:
+        if self._is_closing:
+            raise self._lost()
+        frame.opaque = self._waiting.next_opaque()
+        frame.flag |= _ONEWAY_BIT
+        self._outbox.push(encode_frame(frame))
+
+    def send_later(self, frame: Frame) -> bool:
+        """Send an answer that was held back; False if the connection is closed. All of one loop run leave together."""
+        if self._is_closing:
+            return False
+        self._outbox.push(encode_frame(frame))
+        return True
+
+    def write(self, parts: Sequence[Part]) -> bool:
+        """Send encoded frames, in one or more parts; False if the connection is closed. Leaves as in `send_later`."""
+        if self._is_closing:
+            return False
+        for part in parts:
+            self._outbox.push(part)
+        return True
+
+    def _room(self) -> int:
+        return 0 if self._outbox.is_full else self._options.requests_max - len(self._waiting)
+
+    async def _wait_for_room(self, frame: Frame, timeout_s: float) -> None:
+        if self._is_closing:
+            raise self._lost()
+        try:
+            await self._gate.enter(clock=self._clock, timeout_s=timeout_s)
+        except TimeoutError:
+            raise TooManyRequests(
+                f"request {frame.code} to {self.peer} found no room within {timeout_s:g} s: "
+                f"{len(self._waiting)} requests wait for answers, {self.unsent_bytes} bytes are unsent"
+            ) from None
+
+    def _lost(self) -> ConnectionLost:
+        return ConnectionLost(f"the connection to {self.peer} is closed: {self.close_reason}")
+
+    # ------------------------------------------------------------------------------------------------------- receiving
+
+    def data_received(self, data: bytes) -> None:
+        if self._stage:
+            data = self._unwrap(data)
+            if not data:
+                return
+        self._read_count += 1
+        if self._rest.have_bytes:
+            data = self._rest.add(data)
+            if not data:
+                return
+        self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        """Give a buffer to the feed, as often as it makes progress, and keep what it leaves."""
+        while True:
+            try:
+                used_bytes, replies = self._feed(data, self)
+            except ProtocolError as error:
+                self._refuse(error)
+                return
+            except Exception as error:
+                logger.exception("feed failed", extra=self._log_fields())
+                self.abort(f"internal error: {error!r}")
+                return
+            if replies:
+                self._outbox.send(replies)
+            if self._refusal is not None:
+                self._refuse(self._refusal)
+                return
+            if used_bytes == len(data):
+                return
+            if used_bytes:
+                data = data[used_bytes:]
+            needed = needed_bytes(data)
+            if len(data) < needed:
+                self._rest.keep(data, needed)
+                return
+            if self._pauses:
+                self._rest.hold(data)
+                return
+            if self._is_closing:
+                return
+            assert used_bytes, "a feed that is not paused uses every complete frame"
+
+    def _refuse(self, error: ProtocolError) -> None:
+        logger.warning("peer refused", extra=self._log_fields() | {"reason": str(error)})
+        self.close(f"not the protocol: {error}")
+
+    def resume_reading(self, why: Pause = Pause.OWNER) -> None:
+        """Take back one reason to pause; the last one gone, what was left in the buffer is fed, and reading goes on."""
+        super().resume_reading(why)
+        if self._rest.is_held and not self._pauses and not self._is_closing:
+            self._take(self._rest.take())
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._gate.admit()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        self._rest.take()
+        self._waiting.fail(self._lost)
+        self._gate.fail(self._lost)
+
+    # ------------------------------------------------------------------------------------------------------- for feeds
+
+    def refuse(self, error: ProtocolError) -> None:
+        """Bad bytes stand behind good ones: close once the replies that the feed returns are written."""
+        self._refusal = error
+
+    def resolve(self, frame: Frame) -> bool:
+        """Give an answer to the request that waits for it; a stray is dropped."""
+        if self._waiting.resolve(frame):
+            return True
+        logger.debug("stray answer dropped", extra=self._log_fields() | {"opaque": frame.opaque})
+        return False
+
+    def start_handler(self, work: Coroutine[Any, Any, object], *, name: str) -> asyncio.Task[Any]:
+        """Work on a request that cannot be answered at once. Too many of them pause the connection."""
+        self._handler_count += 1
+        if self._handler_count >= self._options.handlers_max:
+            self.pause_reading(Pause.HANDLERS)
+        task = self._tasks.start(work, name=name)
+        task.add_done_callback(self._handler_ended)
+        return task
+
+    def _handler_ended(self, _: asyncio.Task[Any]) -> None:
+        self._handler_count -= 1
+        # At half the limit, not one below it: a buffer of many small requests is then given to the feed a few times,
+        # not once for each request.
+        if self._pauses & Pause.HANDLERS and self._handler_count <= self._options.handlers_max // 2:
+            self.resume_reading(Pause.HANDLERS)

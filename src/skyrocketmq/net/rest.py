@@ -1,0 +1,58 @@
+"""The bytes behind the last complete frame of a buffer, kept until the frame they begin is complete.
+
+A frame of 16 MiB comes in hundreds of pieces: they are collected in a list and joined once. Joining them one by one
+would copy each byte hundreds of times.
+"""
+
+from __future__ import annotations
+
+import sys
+from struct import Struct
+
+__all__ = ["Rest", "needed_bytes"]
+
+_LENGTH = Struct(">I")
+
+
+def needed_bytes(data: bytes) -> int:
+    """At which size it pays to look at `data` again: once its length, its header word, or its frame is complete."""
+    if len(data) < 8:
+        return 4 if len(data) < 4 else 8
+    return 4 + int(_LENGTH.unpack_from(data)[0])
+
+
+class Rest:
+    """Pieces of a buffer. `held` ones hold complete frames too: their reader had to stop before the end."""
+
+    __slots__ = ("_needed_bytes", "_pieces", "have_bytes", "is_held")
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._needed_bytes = 0
+        self.have_bytes = 0
+        self.is_held = False
+
+    def keep(self, data: bytes, needed: int) -> None:
+        """Keep the beginning of a frame until `needed` bytes are there."""
+        self._pieces = [data]
+        self._needed_bytes = needed
+        self.have_bytes = len(data)
+
+    def hold(self, data: bytes) -> None:
+        """Keep everything, however much, until `take`."""
+        self.keep(data, sys.maxsize)
+        self.is_held = True
+
+    def add(self, data: bytes) -> bytes:
+        """Everything kept and `data`, if that is enough now; else nothing, and `data` is kept too."""
+        self._pieces.append(data)
+        self.have_bytes += len(data)
+        return self.take() if self.have_bytes >= self._needed_bytes else b""
+
+    def take(self) -> bytes:
+        """Everything kept; nothing is kept afterwards."""
+        data = b"".join(self._pieces)
+        self._pieces = []
+        self.have_bytes = 0
+        self.is_held = False
+        return data

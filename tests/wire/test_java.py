@@ -1,4 +1,4 @@
-"""Java's hash, checksum and properties text."""
+"""Java's hash and checksum."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyrocketmq.errors import ProtocolError
-from skyrocketmq.wire.java import body_crc, decode_properties_text, encode_properties_text, string_hash
+from skyrocketmq.wire.java import body_crc, string_hash
 
 
 @pytest.mark.parametrize(
@@ -62,69 +61,3 @@ def test_the_checksum_is_crc32_without_its_sign_bit(size: int) -> None:
 
 def test_the_checksum_of_a_known_body() -> None:
     assert body_crc(b"hello") == 0x3610A686
-
-
-def test_properties_text_is_read_as_java_reads_it() -> None:
-    text = (
-        b"# a comment\n"
-        b"  ! another \\\n"
-        b"brokerName=broker-a\r\n"
-        b"  brokerId : 0\r"
-        b"namesrvAddr   10.0.0.1:9876;10.0.0.2:9876\n"
-        b"\n"
-        b"list = a, \\\n"
-        b"       b\n"
-        b"path=C\\:\\\\store\\tx\n"
-        b"empty\n"
-        b"key\\ with\\=blank=value = with\n"
-        b"unicode=\\u4e2d\\uD83D\\ude00\n"
-        b"latin=\xe9\n"
-        b"twice=1\ntwice=2\n"
-        b"last=trailing blank \\"
-    )
-    assert decode_properties_text(text) == {
-        "brokerName": "broker-a",
-        "brokerId": "0",
-        "namesrvAddr": "10.0.0.1:9876;10.0.0.2:9876",
-        "list": "a, b",
-        "path": "C:\\store\tx",
-        "empty": "",
-        "key with=blank": "value = with",
-        "unicode": "中😀",
-        "latin": "é",
-        "twice": "2",
-        "last": "trailing blank ",
-    }
-
-
-def test_a_file_of_ours_may_be_utf8() -> None:
-    assert decode_properties_text("name=中\n".encode(), encoding="utf-8") == {"name": "中"}
-    with pytest.raises(ProtocolError, match="not utf-8"):
-        decode_properties_text(b"name=\xff", encoding="utf-8")
-
-
-def test_a_broken_unicode_escape_is_refused() -> None:
-    with pytest.raises(ProtocolError, match="escape"):
-        decode_properties_text(b"a=\\u12")
-    with pytest.raises(ProtocolError, match="escape"):
-        decode_properties_text(b"a=\\u+123")
-
-
-def test_ordinary_pairs_are_written_plain() -> None:
-    written = encode_properties_text(
-        {"namesrvAddr": "10.0.0.1:9876", "storePathRootDir": "/home/mq/store", "a": "x y=z"}
-    )
-    assert written == b"namesrvAddr=10.0.0.1:9876\nstorePathRootDir=/home/mq/store\na=x y=z\n"
-
-
-@given(st.dictionaries(st.text(), st.text(), max_size=5))
-def test_what_is_written_is_read_back(properties: dict[str, str]) -> None:
-    assert decode_properties_text(encode_properties_text(properties)) == properties
-
-
-@given(st.binary(max_size=200) | st.text(alphabet="\\u0dD8=: \n\r#!ab", max_size=60).map(str.encode))
-def test_any_bytes_are_properties_or_one_error(data: bytes) -> None:
-    try:
-        decode_properties_text(data)
-    except ProtocolError:
-        pass

@@ -3,8 +3,8 @@
 A value whose shape on the wire is the same is an `msgspec.Struct` that `wire` reads and writes as it is: attributes are
 in snake case, the names on the wire in camel case. What only exists on the wire lives in `wire`.
 
-Reading order: `queues`, `topics`, `groups`, `versions`, `routes`, `subscriptions`, `heartbeats`; for messages `offsets`,
-`names`, `properties`, `flags`, `hosts`, `message`.
+Reading order: `queues`, `topics`, `groups`, `versions`, `routes`, `subscriptions`, `heartbeats`; for messages
+`offsets`, `names`, `properties`, `flags`, `hosts`, `message`.
 """
 
 from __future__ import annotations

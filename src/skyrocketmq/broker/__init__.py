@@ -1,0 +1,10 @@
+"""The broker: takes messages in, keeps them in its store, gives them out.
+
+The tables first, each pure memory: `topics`, `groups`, `consumer_offsets`, `clients`, `queue_locks`. Around them
+`saving` (their files), `registration` (the name servers), `notices` (what consumers are told). Requests that administer
+or ask are answered by the `handlers_*` modules.
+"""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,90 @@
+"""How far each group has read each queue: the table behind consumerOffset.json.
+
+Rule 1: an offset is taken as it is given. It may go back, because a group that resets itself does just that.
+Rule 2: the table is memory; its owner writes it to its file every few seconds and at the end, whenever `change_count`
+has moved since. After a crash a group reads a few messages again, which the family's consumers must stand anyway.
+Rule 3: a group without an offset starts at 0 where the queue is young (`young_queue_start`), else it decides by itself.
+
+Keys are `topic@group`, as in the file: neither a topic nor a group may contain `@`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+__all__ = ["ConsumerOffsets", "young_queue_start"]
+
+Queues = dict[int, int]  # queue id -> the offset to read next
+
+
+class ConsumerOffsets:
+    """The offsets of all groups on one broker. `commit` and `find` are called once a pull: a dict look-up each."""
+
+    def __init__(self) -> None:
+        self.change_count = 0
+        self._table: dict[str, Queues] = {}
+
+    def commit(self, *, group: str, topic: str, queue_id: int, offset: int) -> None:
+        queues = self._table.get(key := f"{topic}@{group}")
+        if queues is None:
+            self._table[key] = {queue_id: offset}
+        elif queues.get(queue_id) != offset:
+            queues[queue_id] = offset
+        else:
+            return
+        self.change_count += 1
+
+    def find(self, *, group: str, topic: str, queue_id: int) -> int | None:
+        queues = self._table.get(f"{topic}@{group}")
+        return None if queues is None else queues.get(queue_id)
+
+    def queues_of(self, *, group: str, topic: str) -> Queues:
+        """A copy of what the group has stored for one topic."""
+        return dict(self._table.get(f"{topic}@{group}", {}))
+
+    def topics_of(self, group: str) -> list[str]:
+        """The topics for which the group has an offset. Walks the table: for administration only."""
+        ending = "@" + group
+        return [key.removesuffix(ending) for key in self._table if key.endswith(ending)]
+
+    def groups_of(self, topic: str) -> list[str]:
+        """The groups that have an offset for the topic. Walks the table: for administration only."""
+        beginning = topic + "@"
+        return [key.removeprefix(beginning) for key in self._table if key.startswith(beginning)]
+
+    def forget_group(self, group: str) -> list[str]:
+        """Drop all offsets of a group; returns the topics it had some for."""
+        topics = self.topics_of(group)
+        for topic in topics:
+            del self._table[f"{topic}@{group}"]
+        self.change_count += len(topics)
+        return topics
+
+    # -- the whole table: the file, and the copy that slaves ask for
+
+    def table(self) -> dict[str, Queues]:
+        """A copy of the whole table, safe to write from another thread."""
+        return {key: dict(queues) for key, queues in self._table.items()}
+
+    def restore(self, table: Mapping[str, Mapping[int, int]]) -> None:
+        """Begin with what the file holds."""
+        self._table = {key: dict(queues) for key, queues in table.items()}
+
+    def merge(self, table: Mapping[str, Mapping[int, int]]) -> None:
+        """Take over another broker's table: each of its keys replaces ours, our other keys stay."""
+        for key, queues in table.items():
+            if self._table.get(key) != queues:
+                self._table[key] = dict(queues)
+                self.change_count += 1
+
+    def keys(self) -> Iterable[str]:
+        return self._table.keys()
+
+
+def young_queue_start(*, min_offset: int, is_first_cold: bool) -> int | None:
+    """Where a group without an offset starts in a queue whose first message still lies warm: at the beginning.
+
+    Hence a new group misses nothing of a topic that has just come to life, whatever it was told to start from. `None`:
+    the queue is old, and the group applies its own rule.
+    """
+    return 0 if min_offset <= 0 and not is_first_cold else None

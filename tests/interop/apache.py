@@ -10,8 +10,6 @@ again, on the same port and the same files.
 
 from __future__ import annotations
 
-import json
-import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +19,7 @@ from pathlib import Path
 from tests.interop import remoting
 from tests.interop.driver import Driver
 from tests.interop.processes import Process, free_port
+from tests.interop.routes import all_addresses
 from tests.interop.toolchain import Toolchain
 
 READY_TIMEOUT_S = 45.0
@@ -118,7 +117,9 @@ class Server:
             str(self.config_file),
             jvm=(*self.jvm, f"-Duser.home={self.home}", f"-Drocketmq.home.dir={self.home}"),
         )
-        self._process = Process(command, name=self.name, log=self.home / "console.log")
+        self._process = Process(
+            command, name=self.name, log=self.home / "console.log", more_logs=[self.home / "server.log"]
+        )
         if wait:
             self.wait_ready()
 
@@ -130,7 +131,7 @@ class Server:
         if not remoting.answers(self.address, self.ready_code):
             return False
         name_servers = self.config.get("namesrvAddr", "").split(";")
-        return all(self.address in broker_addresses(namesrv) for namesrv in name_servers if namesrv)
+        return all(self.address in all_addresses(namesrv) for namesrv in name_servers if namesrv)
 
     def stop(self) -> int:
         return self.process.stop()
@@ -143,11 +144,6 @@ class Server:
 
     def resume(self) -> None:
         self.process.resume()
-
-    def log_text(self) -> str:
-        """What it printed and what it logged."""
-        logged = self.home / "server.log"
-        return self.process.said() + (logged.read_text(errors="replace") if logged.exists() else "")
 
 
 @dataclass(frozen=True)
@@ -231,7 +227,7 @@ class Apache:
             home=home,
             toolchain=self.toolchain,
             jvm=jvm,
-            ready_code=remoting.GET_BROKER_RUNTIME_INFO,
+            ready_code=remoting.GET_BROKER_CONFIG,
         )
         with _running(server, start=start):
             yield server
@@ -291,23 +287,3 @@ def _running(server: Server, *, start: bool) -> Iterator[None]:
         # A test about stopping stops its server itself.
         if server._process is not None:
             server.kill()
-
-
-def broker_addresses(namesrv: str) -> set[str]:
-    """The addresses of all brokers that a name server knows; none if it does not answer."""
-    try:
-        reply = remoting.request(namesrv, remoting.GET_BROKER_CLUSTER_INFO)
-    except OSError:
-        return set()
-    table = cluster_info(reply.body)["brokerAddrTable"]
-    return {address for broker in table.values() for address in broker["brokerAddrs"].values()}
-
-
-def cluster_info(body: bytes) -> dict[str, dict[str, dict[str, dict[str, str]]]]:
-    """The body of request 106, whose broker ids are written as numbers without quotes."""
-    info: dict[str, dict[str, dict[str, dict[str, str]]]] = json.loads(quote_number_keys(body))
-    return info
-
-
-def quote_number_keys(body: bytes) -> bytes:
-    return re.sub(rb"([{,])(\d+):", rb'\1"\2":', body)

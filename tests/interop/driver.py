@@ -345,7 +345,7 @@ class PushConsumer(JavaClient):
         return _typed(self.call("assignment"), list[Queue])
 
     def rebalance(self) -> None:
-        """Send heartbeats and share the queues out again, now instead of at the next turn."""
+        """Ask for the routes, send heartbeats and share the queues out again, now instead of at the next turn."""
         self.call("rebalance")
 
     def consumed_offset(self, queue: Queue) -> int:

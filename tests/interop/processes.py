@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import ClassVar, Protocol
 
 POLL_S = 0.02
 STOP_TIMEOUT_S = 20.0
-LOG_TAIL_BYTES = 8_000
+LOG_TAIL_CHARACTERS = 8_000
 # Below the range from which Linux takes the ports of outgoing connections, so that no connection can take a port
 # between our look and the server's bind.
 PORTS = range(20_000, 32_000)
@@ -27,11 +28,20 @@ class Died(Exception):
 class Process:
     """One child process. Its standard input stays open as long as we live: its end may be a server's signal to go."""
 
+    running: ClassVar[set[Process]] = set()
+    """Those that were started and not yet ended: a failed test shows what they said."""
+
     def __init__(
-        self, command: Sequence[str], *, name: str, log: Path, environ: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        *,
+        name: str,
+        log: Path,
+        more_logs: Sequence[Path] = (),
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
-        self.log = log
+        self._logs = [log, *more_logs]
         with log.open("ab") as output:
             self._child = subprocess.Popen(
                 command,
@@ -41,6 +51,7 @@ class Process:
                 env={**os.environ, **(environ or {})},
                 cwd=log.parent,
             )
+        self.running.add(self)
 
     @property
     def pid(self) -> int:
@@ -51,17 +62,17 @@ class Process:
         return self._child.poll() is None
 
     def said(self) -> str:
-        """Everything it printed."""
-        return self.log.read_text(errors="replace")
+        """Everything it printed and logged."""
+        return "".join(log.read_text(errors="replace") for log in self._logs if log.exists())
 
     def wait_until(self, ready: Callable[[], bool], *, timeout_s: float) -> None:
         """Return as soon as `ready` holds; raise `Died` if the process ends before, or the time is up."""
         deadline = time.monotonic() + timeout_s
         while not ready():
             if not self.is_alive:
-                raise Died(f"{self.name} ended with {self._child.returncode}\n{self._tail()}")
+                raise Died(f"{self.name} ended with {self._child.returncode}\n{self.tail()}")
             if time.monotonic() > deadline:
-                raise Died(f"{self.name} was not ready within {timeout_s} s\n{self._tail()}")
+                raise Died(f"{self.name} was not ready within {timeout_s} s\n{self.tail()}")
             time.sleep(POLL_S)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
@@ -92,10 +103,21 @@ class Process:
         code = self._child.wait()
         assert self._child.stdin is not None
         self._child.stdin.close()
+        self.running.discard(self)
         return code
 
-    def _tail(self) -> str:
-        return self.said()[-LOG_TAIL_BYTES:]
+    def tail(self) -> str:
+        return "".join(log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:] for log in self._logs if log.exists())
+
+
+class RunningServer(Protocol):
+    """What a test needs of a server, Apache's or ours."""
+
+    @property
+    def address(self) -> str: ...
+    def start(self) -> None: ...
+    def stop(self) -> int: ...
+    def kill(self) -> int: ...
 
 
 def wait_until(condition: Callable[[], bool], *, timeout_s: float, what: str) -> None:

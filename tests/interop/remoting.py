@@ -14,17 +14,34 @@ from typing import Any
 
 VERSION_4_9_7 = 407
 FLAG_RESPONSE = 1
-SUCCESS = 0
-TOPIC_NOT_EXIST = 17
 
-GET_BROKER_RUNTIME_INFO = 28
+SUCCESS = 0
+SYSTEM_ERROR = 1
+NO_PERMISSION = 16
+TOPIC_NOT_EXIST = 17
+QUERY_NOT_FOUND = 22
+
+GET_BROKER_CONFIG = 26
+GET_MAX_OFFSET = 30
 PUT_KV_CONFIG = 100
 GET_KV_CONFIG = 101
+DELETE_KV_CONFIG = 102
 REGISTER_BROKER = 103
 UNREGISTER_BROKER = 104
 GET_ROUTEINFO_BY_TOPIC = 105
 GET_BROKER_CLUSTER_INFO = 106
+WIPE_WRITE_PERM_OF_BROKER = 205
 GET_ALL_TOPIC_LIST_FROM_NAMESERVER = 206
+DELETE_TOPIC_IN_NAMESRV = 216
+GET_KVLIST_BY_NAMESPACE = 219
+GET_TOPICS_BY_CLUSTER = 224
+GET_SYSTEM_TOPIC_LIST_FROM_NS = 304
+GET_UNIT_TOPIC_LIST = 311
+GET_HAS_UNIT_SUB_TOPIC_LIST = 312
+GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST = 313
+UPDATE_NAMESRV_CONFIG = 318
+QUERY_DATA_VERSION = 322
+ADD_WRITE_PERM_OF_BROKER = 327
 
 
 @dataclass(frozen=True)
@@ -47,11 +64,17 @@ def encode_request(
 
 
 def request(
-    address: str, code: int, ext: dict[str, str] | None = None, body: bytes = b"", *, timeout_s: float = 3.0
+    address: str,
+    code: int,
+    ext: dict[str, str] | None = None,
+    body: bytes = b"",
+    *,
+    version: int = VERSION_4_9_7,
+    timeout_s: float = 3.0,
 ) -> Reply:
     """Ask on a connection of its own. Raises `OSError` if there is nobody, or no answer in time."""
     with connect(address, timeout_s=timeout_s) as connection:
-        return exchange(connection, encode_request(code, ext, body))
+        return exchange(connection, encode_request(code, ext, body, version=version))
 
 
 def connect(address: str, *, timeout_s: float = 3.0) -> socket.socket:

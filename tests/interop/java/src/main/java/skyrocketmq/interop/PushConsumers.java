@@ -119,6 +119,7 @@ final class PushConsumers {
     private Object rebalance(JSONObject args) {
         MQClientInstance instance = handles.client(args, DefaultMQPushConsumer.class)
             .getDefaultMQPushConsumerImpl().getmQClientFactory();
+        instance.updateTopicRouteInfoFromNameServer();
         instance.sendHeartbeatToAllBrokerWithLock();
         instance.rebalanceImmediately();
         return null;

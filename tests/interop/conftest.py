@@ -1,0 +1,44 @@
+"""Fixtures of the interoperability tests: Apache's programs, and one JVM with Apache's client for all tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+
+import pytest
+
+from tests.interop import toolchain
+from tests.interop.apache import Apache
+from tests.interop.driver import Driver
+from tests.interop.processes import Process
+
+
+@pytest.fixture(scope="session")
+def apache(tmp_path_factory: pytest.TempPathFactory) -> Apache:
+    """Apache's programs. Without a JDK and Maven the test is skipped, and says so; in CI that is a failure."""
+    try:
+        tools = toolchain.prepare()
+    except toolchain.Unavailable as reason:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(reason))
+        pytest.skip(str(reason))
+    return Apache(tools, tmp_path_factory.mktemp("apache"))
+
+
+@pytest.fixture(scope="session")
+def java(apache: Apache) -> Iterator[Driver]:
+    """Apache's Java client. Shared: a test stops the clients that it starts."""
+    with apache.driver() as driver:
+        yield driver
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test shows the last lines of every server that was running."""
+    report = yield
+    if report.failed:
+        for process in Process.running:
+            report.sections.append((f"{process.name} (pid {process.pid})", process.tail()))
+    return report

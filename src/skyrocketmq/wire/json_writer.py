@@ -27,7 +27,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["write", "write_pretty"]
+__all__ = ["escape_beyond_ascii", "write", "write_pretty"]
 
 _text_to_json = msgspec.json.Encoder().encode
 _beyond_ascii = re.compile("[^\x00-\x7e]")
@@ -37,8 +37,8 @@ def write(value: object, *, quote_integer_keys: bool = False, ascii_only: bool =
     """The compact form. With both options it is standard JSON, as long as no struct is used as a key."""
     parts: list[str] = []
     _Writer(parts, quote_integer_keys=quote_integer_keys, is_pretty=False).value(value, 0)
-    text = "".join(parts)
-    return (_beyond_ascii.sub(_escaped, text) if ascii_only else text).encode()
+    data = "".join(parts).encode()
+    return escape_beyond_ascii(data) if ascii_only else data
 
 
 def write_pretty(value: object) -> bytes:
@@ -46,6 +46,13 @@ def write_pretty(value: object) -> bytes:
     parts: list[str] = []
     _Writer(parts, quote_integer_keys=False, is_pretty=True).value(value, 0)
     return "".join(parts).encode()
+
+
+def escape_beyond_ascii(data: bytes) -> bytes:
+    """JSON with every character above U+007E written as an escape: Java's form for readers it does not know."""
+    if data.isascii() and b"\x7f" not in data:
+        return data
+    return _beyond_ascii.sub(_escaped, data.decode()).encode()
 
 
 class _Writer:

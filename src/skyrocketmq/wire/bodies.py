@@ -1,0 +1,108 @@
+"""JSON bodies: from bytes to typed values and back.
+
+Standard JSON of the expected types goes through `msgspec` in one step. What fastjson accepts besides (see
+`json_dialect`, `java_values`) is tried afterwards, in two more: unquoted integer keys are first put in quotation marks,
+because whole tables come in that form; only then is the text read by the parser of the dialect.
+
+Writing gives Java's text: members in alphabetical order, null members left out, integer keys without quotation marks
+unless standard JSON is asked for, queues as keys in the form of objects. The structs themselves are in `bodies_*` and
+`model`; those with integer keys declare their members in alphabetical order of the wire names.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from skyrocketmq.errors import ProtocolError
+from skyrocketmq.wire import json_dialect
+from skyrocketmq.wire.java_values import convert_java_value
+from skyrocketmq.wire.json_writer import escape_beyond_ascii
+
+__all__ = ["decode_body", "encode_body"]
+
+T = TypeVar("T")
+
+
+def decode_body(cls: type[T], data: bytes) -> T:
+    """The body as a `cls`, which is a struct; `ProtocolError` if it cannot be one, also for an empty body."""
+    try:
+        return _decoder(cls).decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    quoted, count = _unquoted_key.subn(rb'\1"\2":', data)
+    if count:
+        # Inside a text this would add a quotation mark where no JSON can have one: then the next line fails, and the
+        # original is read below.
+        try:
+            return _decoder(cls).decode(quoted)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass
+    if not data:
+        raise ProtocolError(f"a {cls.__name__} was expected, but there is no body")
+    return convert_java_value(json_dialect.parse(data), cls)
+
+
+_unquoted_key = re.compile(rb"([{,])(-?[0-9]{1,19}):")
+
+
+def encode_body(value: msgspec.Struct, *, standard_json: bool = False) -> bytes:
+    """The body as Java writes it.
+
+    With `standard_json` integer keys are in quotation marks and characters beyond ASCII are escaped: what the family's
+    newer clients ask for. Queues as keys have no standard form and stay objects.
+    """
+    keys = _key_kinds(type(value))
+    if keys.has_structs or (keys.has_integers and not standard_json):
+        return json_dialect.write(value, quote_integer_keys=standard_json, ascii_only=standard_json)
+    data = (_encode_declared if keys.has_integers else _encode_sorted)(value)
+    if b":null" in data:
+        data = _null_member.sub(b"", data)
+    return escape_beyond_ascii(data) if standard_json else data
+
+
+# A text's own quotation marks are escaped, so neither pattern can match inside one.
+_null_member = re.compile(rb'"\w+":null,|,?"\w+":null')
+
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+_encode_declared = msgspec.json.Encoder().encode  # the sorting encoder refuses integer keys
+
+
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
+
+
+def _decoder(cls: type[T]) -> msgspec.json.Decoder[T]:
+    decoder = _decoders.get(cls)
+    if decoder is None:
+        decoder = _decoders[cls] = msgspec.json.Decoder(cls, strict=False)
+    return decoder
+
+
+class _KeyKinds(msgspec.Struct):
+    has_integers: bool = False
+    has_structs: bool = False
+
+
+@cache
+def _key_kinds(cls: type) -> _KeyKinds:
+    """What kinds of keys the maps inside a struct have: they decide which writer is right."""
+    kinds = _KeyKinds()
+    waiting: list[inspect.Type] = [inspect.type_info(cls)]
+    while waiting:
+        kind = waiting.pop()
+        match kind:
+            case inspect.StructType():
+                waiting += [field.type for field in kind.fields]
+            case inspect.UnionType():
+                waiting += kind.types
+            case inspect.DictType():
+                kinds.has_integers |= isinstance(kind.key_type, inspect.IntType)
+                kinds.has_structs |= isinstance(kind.key_type, inspect.StructType)
+                waiting.append(kind.value_type)
+            case inspect.ListType() | inspect.FrozenSetType() | inspect.VarTupleType():
+                waiting.append(kind.item_type)
+    return kinds

@@ -1,0 +1,65 @@
+"""Bodies that are tables: what brokers and name servers keep, hand to each other, and write into their files."""
+
+from __future__ import annotations
+
+import msgspec
+
+from skyrocketmq.model.groups import SubscriptionGroupConfig
+from skyrocketmq.model.numbers import Int32, Int64
+from skyrocketmq.model.topics import TopicConfig
+from skyrocketmq.model.versions import DataVersion
+
+__all__ = [
+    "ConsumerOffsetTable",
+    "CorrectionOffsets",
+    "DelayOffsetTable",
+    "KvTable",
+    "SubscriptionGroupTable",
+    "TopicConfigTable",
+    "TopicList",
+]
+
+
+class TopicConfigTable(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """21, and part of 103: a broker's topics."""
+
+    data_version: DataVersion = DataVersion()
+    topic_config_table: dict[str, TopicConfig] = {}
+
+
+class SubscriptionGroupTable(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """201: a broker's consumer groups."""
+
+    data_version: DataVersion = DataVersion()
+    subscription_group_table: dict[str, SubscriptionGroupConfig] = {}
+
+
+class ConsumerOffsetTable(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """43: consumer offsets by `topic@group`, then by queue id."""
+
+    offset_table: dict[str, dict[Int32, Int64]] = {}
+
+
+class DelayOffsetTable(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """45: the offset reached in the queue of each delay level."""
+
+    offset_table: dict[Int32, Int64] = {}
+
+
+class CorrectionOffsets(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """308: by queue id, the smallest offset among groups."""
+
+    correction_offsets: dict[Int32, Int64] = {}
+
+
+class KvTable(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """28, 103, 219: texts by name."""
+
+    table: dict[str, str] = {}
+
+
+class TopicList(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """206, 224, 304, 305, 311 to 313: names of topics (304: of clusters and brokers); 304 adds a broker's address."""
+
+    broker_addr: str | None = None
+    topic_list: tuple[str, ...] = ()

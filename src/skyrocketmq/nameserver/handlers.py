@@ -1,0 +1,301 @@
+"""What a name server answers: one method a request code, a frame in, a frame out.
+
+Nothing here waits except for the file of the key-value settings and the configuration's. A code that is not listed gets
+no answer at all, as the family's name servers have it: clients that probe for newer features count on the silence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Iterable
+
+from skyrocketmq.config import ConfigHolder, NamesrvConfig, read_properties, write_properties
+from skyrocketmq.errors import ConfigError, ProtocolError, broker_error
+from skyrocketmq.model import DataVersion
+from skyrocketmq.nameserver.kv_config import ORDER_TOPIC_CONFIG, KvConfig
+from skyrocketmq.nameserver.product_routes import ProductRoutes
+from skyrocketmq.nameserver.route_bodies import RouteBodies
+from skyrocketmq.nameserver.routes import UNIT, UNIT_SUBSCRIPTION, BrokerIdentity, Registration, RouteTables
+from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.ports import Clock
+from skyrocketmq.wire import headers_namesrv as headers
+from skyrocketmq.wire.bodies import decode_body, encode_body
+from skyrocketmq.wire.bodies_routes import encode_cluster_info
+from skyrocketmq.wire.bodies_tables import KvTable, TopicList
+from skyrocketmq.wire.codes import RequestCode, ResponseCode
+from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.headers_codec import decode_header, encode_header
+from skyrocketmq.wire.registration import decode_registration
+from skyrocketmq.wire.versions import STANDARD_JSON_VERSION
+
+__all__ = ["NameServerHandlers"]
+
+logger = logging.getLogger(__name__)
+
+FINGERPRINT_BYTES = 16
+PROTECTED_KEYS = ("kvConfigPath", "configStorePath")  # a peer that could move these could write anywhere
+
+
+class NameServerHandlers:
+    """The answers, from the tables. `register` puts them all into a dispatcher."""
+
+    def __init__(
+        self,
+        tables: RouteTables,
+        kv_config: KvConfig,
+        config: ConfigHolder[NamesrvConfig],
+        *,
+        clock: Clock,
+        product_routes: ProductRoutes | None = None,
+    ) -> None:
+        self._tables = tables
+        self._kv_config = kv_config
+        self._config = config
+        self._clock = clock
+        self._product_routes = product_routes
+        self._route_bodies = RouteBodies(tables)
+
+    def register(self, dispatcher: Dispatcher) -> None:
+        for code, handler in (
+            (RequestCode.PUT_KV_CONFIG, self.put_kv_config),
+            (RequestCode.GET_KV_CONFIG, self.get_kv_config),
+            (RequestCode.DELETE_KV_CONFIG, self.delete_kv_config),
+            (RequestCode.GET_KVLIST_BY_NAMESPACE, self.get_kv_namespace),
+            (RequestCode.REGISTER_BROKER, self.register_broker),
+            (RequestCode.UNREGISTER_BROKER, self.unregister_broker),
+            (RequestCode.QUERY_DATA_VERSION, self.query_data_version),
+            (RequestCode.GET_ROUTEINFO_BY_TOPIC, self.get_route),
+            (RequestCode.GET_BROKER_CLUSTER_INFO, self.get_cluster_info),
+            (RequestCode.WIPE_WRITE_PERM_OF_BROKER, self.wipe_write_permission),
+            (RequestCode.ADD_WRITE_PERM_OF_BROKER, self.add_write_permission),
+            (RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, self.get_all_topics),
+            (RequestCode.DELETE_TOPIC_IN_NAMESRV, self.delete_topic),
+            (RequestCode.GET_TOPICS_BY_CLUSTER, self.get_topics_of_cluster),
+            (RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, self.get_system_topics),
+            (RequestCode.GET_UNIT_TOPIC_LIST, self.get_unit_topics),
+            (RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST, self.get_unit_subscription_topics),
+            (RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, self.get_unit_subscription_only_topics),
+            (RequestCode.UPDATE_NAMESRV_CONFIG, self.update_config),
+            (RequestCode.GET_NAMESRV_CONFIG, self.get_config),
+        ):
+            dispatcher.register(code, handler)
+
+    # -- brokers
+
+    def register_broker(self, frame: Frame, connection: Connection) -> Frame:
+        header = decode_header(headers.RegisterBrokerHeader, frame.ext)
+        broker = _identity(header, frame.code)
+        ha_address = header.ha_server_addr or ""
+        now_ms = self._clock.now_ms()
+        fingerprint = _fingerprint(header, frame)
+        is_known, master = self._tables.repeat(broker, ha_address, fingerprint, connection=connection.id, now_ms=now_ms)
+        if not is_known:
+            try:
+                body = decode_registration(
+                    frame.body, version=frame.version, compressed=header.compressed, checksum=header.body_crc32
+                )
+            except ProtocolError as error:
+                raise _failure(f"the registration of {broker.address} cannot be read: {error}") from error
+            registration = Registration(
+                broker=broker,
+                ha_address=ha_address,
+                data_version=body.topics.data_version,
+                topics=body.topics.topic_config_table,
+                filter_servers=body.filter_server_list,
+                fingerprint=fingerprint,
+            )
+            is_new = self._tables.find_data_version(broker.address) is None
+            master = self._tables.register(registration, connection=connection.id, now_ms=now_ms)
+            if is_new:
+                logger.info("broker registered", extra=_describe(broker) | {"topics": len(registration.topics)})
+        answer = headers.RegisterBrokerAnswer(
+            ha_server_addr=master.ha_address if master else None, master_addr=master.address if master else None
+        )
+        order_config = self._kv_config.namespace(ORDER_TOPIC_CONFIG)
+        text = encode_body(KvTable(table=dict(order_config))) if order_config is not None else b""
+        return frame.reply(ext=encode_header(answer), body=text)
+
+    def unregister_broker(self, frame: Frame, connection: Connection) -> Frame:
+        broker = _identity(decode_header(headers.UnregisterBrokerHeader, frame.ext), frame.code)
+        self._tables.unregister(broker)
+        logger.info("broker unregistered", extra=_describe(broker))
+        return frame.reply()
+
+    def query_data_version(self, frame: Frame, connection: Connection) -> Frame:
+        broker = _identity(decode_header(headers.QueryDataVersionHeader, frame.ext), frame.code)
+        asked = decode_body(DataVersion, frame.body)
+        stored = self._tables.find_data_version(broker.address)
+        is_changed = stored is None or stored != asked
+        if not is_changed:
+            self._tables.touch(broker.address, now_ms=self._clock.now_ms())
+        return frame.reply(
+            ext=encode_header(headers.QueryDataVersionAnswer(changed=is_changed)),
+            body=encode_body(stored) if stored is not None else b"",
+        )
+
+    def wipe_write_permission(self, frame: Frame, connection: Connection) -> Frame:
+        name = _required(decode_header(headers.BrokerNameHeader, frame.ext).broker_name, "brokerName", frame.code)
+        count = self._tables.wipe_write_permission(name)
+        logger.info("write permission wiped", extra={"broker": name, "topics": count, "by": connection.peer})
+        return frame.reply(ext=encode_header(headers.WipeWritePermAnswer(wipe_topic_count=count)))
+
+    def add_write_permission(self, frame: Frame, connection: Connection) -> Frame:
+        name = _required(decode_header(headers.BrokerNameHeader, frame.ext).broker_name, "brokerName", frame.code)
+        count = self._tables.add_write_permission(name)
+        logger.info("write permission added", extra={"broker": name, "topics": count, "by": connection.peer})
+        return frame.reply(ext=encode_header(headers.AddWritePermAnswer(add_topic_count=count)))
+
+    # -- routes and lists
+
+    def get_route(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
+        header = decode_header(headers.GetRouteInfoHeader, frame.ext)
+        topic = _required(header.topic, "topic", frame.code)
+        is_standard = frame.version >= STANDARD_JSON_VERSION or header.accept_standard_json_only is True
+        config = self._config.current
+        order_conf = None
+        if config.order_message_enable or config.cluster_test:
+            order_conf = self._kv_config.get(ORDER_TOPIC_CONFIG, topic)
+        body = self._route_bodies.find(topic, order_conf=order_conf, is_standard=is_standard)
+        if body is not None:
+            return frame.reply(body=body)
+        if config.cluster_test and self._product_routes is not None:
+            return self._product_routes.answer(frame, topic, is_standard=is_standard)
+        return frame.reply(ResponseCode.TOPIC_NOT_EXIST, remark=no_route_remark(topic))
+
+    def get_cluster_info(self, frame: Frame, connection: Connection) -> Frame:
+        return frame.reply(body=encode_cluster_info(self._tables.cluster_info()))
+
+    def get_all_topics(self, frame: Frame, connection: Connection) -> Frame:
+        return _topic_list(frame, self._tables.topics())
+
+    def get_topics_of_cluster(self, frame: Frame, connection: Connection) -> Frame:
+        cluster = _required(decode_header(headers.GetTopicsByClusterHeader, frame.ext).cluster, "cluster", frame.code)
+        return _topic_list(frame, self._tables.topics_of_cluster(cluster))
+
+    def get_system_topics(self, frame: Frame, connection: Connection) -> Frame:
+        names = self._tables.cluster_and_broker_names()
+        return _topic_list(frame, names, broker_address=self._tables.any_address())
+
+    def get_unit_topics(self, frame: Frame, connection: Connection) -> Frame:
+        return _topic_list(frame, self._tables.topics_by_flag(required=UNIT))
+
+    def get_unit_subscription_topics(self, frame: Frame, connection: Connection) -> Frame:
+        return _topic_list(frame, self._tables.topics_by_flag(required=UNIT_SUBSCRIPTION))
+
+    def get_unit_subscription_only_topics(self, frame: Frame, connection: Connection) -> Frame:
+        return _topic_list(frame, self._tables.topics_by_flag(required=UNIT_SUBSCRIPTION, forbidden=UNIT))
+
+    def delete_topic(self, frame: Frame, connection: Connection) -> Frame:
+        header = decode_header(headers.DeleteTopicInNamesrvHeader, frame.ext)
+        topic = _required(header.topic, "topic", frame.code)
+        self._tables.delete_topic(topic, cluster=header.cluster_name or None)
+        logger.info("topic deleted", extra={"topic": topic, "cluster": header.cluster_name, "by": connection.peer})
+        return frame.reply()
+
+    # -- key-value settings
+
+    async def put_kv_config(self, frame: Frame, connection: Connection) -> Frame:
+        header = decode_header(headers.PutKvConfigHeader, frame.ext)
+        namespace = _required(header.namespace, "namespace", frame.code)
+        key = _required(header.key, "key", frame.code)
+        try:
+            await self._kv_config.put(namespace, key, header.value or "")
+        except OSError as error:
+            raise _failure(f"the key-value config could not be saved, and nothing was changed: {error}") from error
+        logger.info("key-value config changed", extra={"namespace": namespace, "key": key, "by": connection.peer})
+        return frame.reply()
+
+    def get_kv_config(self, frame: Frame, connection: Connection) -> Frame:
+        header = decode_header(headers.KvKeyHeader, frame.ext)
+        namespace = _required(header.namespace, "namespace", frame.code)
+        key = _required(header.key, "key", frame.code)
+        value = self._kv_config.get(namespace, key)
+        if value is None:
+            remark = f"no value for key {key} in namespace {namespace}: put one with updateKvConfig"
+            return frame.reply(ResponseCode.QUERY_NOT_FOUND, remark=remark)
+        return frame.reply(ext=encode_header(headers.GetKvConfigAnswer(value=value)))
+
+    async def delete_kv_config(self, frame: Frame, connection: Connection) -> Frame:
+        header = decode_header(headers.KvKeyHeader, frame.ext)
+        namespace = _required(header.namespace, "namespace", frame.code)
+        key = _required(header.key, "key", frame.code)
+        try:
+            await self._kv_config.delete(namespace, key)
+        except OSError as error:
+            raise _failure(f"the key-value config could not be saved, and nothing was changed: {error}") from error
+        logger.info("key-value config deleted", extra={"namespace": namespace, "key": key, "by": connection.peer})
+        return frame.reply()
+
+    def get_kv_namespace(self, frame: Frame, connection: Connection) -> Frame:
+        namespace = _required(decode_header(headers.KvNamespaceHeader, frame.ext).namespace, "namespace", frame.code)
+        values = self._kv_config.namespace(namespace)
+        if values is None:
+            remark = f"no key was ever put into the namespace {namespace}"
+            return frame.reply(ResponseCode.QUERY_NOT_FOUND, remark=remark)
+        return frame.reply(body=encode_body(KvTable(table=dict(values))))
+
+    # -- configuration
+
+    async def update_config(self, frame: Frame, connection: Connection) -> Frame:
+        try:
+            changes = read_properties(frame.body)
+        except (ConfigError, ValueError) as error:
+            raise _failure(f"the body is not key=value lines: {error}") from error
+        protected = [key for key in PROTECTED_KEYS if key in changes]
+        if protected:
+            remark = f"{' and '.join(protected)} may not be changed by a request: set it in the file and start again"
+            raise broker_error(ResponseCode.NO_PERMISSION, remark)
+        try:
+            changed = await self._config.update(changes)
+        except (ConfigError, OSError) as error:
+            raise _failure(f"nothing was changed: {error}") from error
+        logger.info("configuration changed", extra={"keys": ",".join(sorted(changed)), "by": connection.peer})
+        return frame.reply()
+
+    def get_config(self, frame: Frame, connection: Connection) -> Frame:
+        return frame.reply(body=write_properties(self._config.as_properties()))
+
+
+def no_route_remark(topic: str) -> str:
+    return (
+        f"no route for topic {topic}: no living broker has registered it with this name server; "
+        "create it with updateTopic, or let a broker with autoCreateTopicEnable=true create it on the first send"
+    )
+
+
+BrokerHeader = headers.RegisterBrokerHeader | headers.UnregisterBrokerHeader | headers.QueryDataVersionHeader
+
+
+def _identity(header: BrokerHeader, code: int) -> BrokerIdentity:
+    return BrokerIdentity(
+        cluster=_required(header.cluster_name, "clusterName", code),
+        name=_required(header.broker_name, "brokerName", code),
+        broker_id=0 if header.broker_id is None else header.broker_id,
+        address=_required(header.broker_addr, "brokerAddr", code),
+    )
+
+
+def _fingerprint(header: headers.RegisterBrokerHeader, frame: Frame) -> bytes:
+    """Of the body, and of all that decides how it is read."""
+    digest = hashlib.blake2b(frame.body, digest_size=FINGERPRINT_BYTES)
+    digest.update(b"%d %d %d" % (header.compressed, header.body_crc32, frame.version))
+    return digest.digest()
+
+
+def _required(value: str | None, field: str, code: int) -> str:
+    if value is None:
+        raise _failure(f"request {code} needs the field {field}, and it is missing")
+    return value
+
+
+def _failure(remark: str) -> Exception:
+    return broker_error(ResponseCode.SYSTEM_ERROR, remark)
+
+
+def _topic_list(frame: Frame, topics: Iterable[str], *, broker_address: str | None = None) -> Frame:
+    return frame.reply(body=encode_body(TopicList(broker_addr=broker_address, topic_list=tuple(topics))))
+
+
+def _describe(broker: BrokerIdentity) -> dict[str, object]:
+    return {"broker": broker.name, "id": broker.broker_id, "address": broker.address, "cluster": broker.cluster}

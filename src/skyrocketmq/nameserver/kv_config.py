@@ -1,0 +1,87 @@
+"""The key-value settings of a name server: namespaces of text, kept in one JSON file.
+
+A change is on disk before it is answered, and visible only then: the new table is written first and put in place after,
+one change at a time. The file is the one Apache's name server keeps, so the two can take it over from each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from skyrocketmq.errors import ProtocolError
+from skyrocketmq.ports import Disk
+from skyrocketmq.wire import json_dialect
+
+__all__ = ["ORDER_TOPIC_CONFIG", "KvConfig"]
+
+logger = logging.getLogger(__name__)
+
+ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
+"""The namespace that says on how many queues of which brokers a strictly ordered topic lives."""
+
+Table = dict[str, dict[str, str]]
+EMPTY: Mapping[str, str] = MappingProxyType({})
+
+
+class KvConfig:
+    """The settings and their file. `load` once, then read freely and change by `put` and `delete`."""
+
+    def __init__(self, path: Path, disk: Disk) -> None:
+        self._path = path
+        self._disk = disk
+        self._table: Table = {}
+        self._changing = asyncio.Lock()  # guards the way from the old table over the file to the new one
+
+    def load(self) -> None:
+        """Read the file, or its back-up where the file is missing or broken; neither is the state of a new server."""
+        for path in (self._path, self._path.with_name(self._path.name + ".bak")):
+            if not self._disk.exists(path):
+                continue
+            try:
+                self._table = _read_table(self._disk.read(path))
+            except ProtocolError as error:
+                logger.warning("key-value config unreadable", extra={"path": str(path), "cause": str(error)})
+            else:
+                logger.info("key-value config loaded", extra={"path": str(path), "namespaces": len(self._table)})
+                return
+
+    def get(self, namespace: str, key: str) -> str | None:
+        return self._table.get(namespace, EMPTY).get(key)
+
+    def namespace(self, namespace: str) -> Mapping[str, str] | None:
+        """All of a namespace; `None` if it was never written to. An emptied one still exists."""
+        return self._table.get(namespace)
+
+    async def put(self, namespace: str, key: str, value: str) -> None:
+        async with self._changing:
+            await self._replace({**self._table, namespace: {**self._table.get(namespace, EMPTY), key: value}})
+
+    async def delete(self, namespace: str, key: str) -> None:
+        async with self._changing:
+            values = self._table.get(namespace, EMPTY)
+            if key in values:
+                await self._replace({**self._table, namespace: {k: v for k, v in values.items() if k != key}})
+
+    async def _replace(self, table: Table) -> None:
+        await self._disk.run(self._write, json_dialect.write({"configTable": table}))
+        self._table = table
+
+    def _write(self, text: bytes) -> None:
+        self._disk.make_directories(self._path.parent)
+        self._disk.replace(self._path, text, keep_backup=True)
+
+
+def _read_table(text: bytes) -> Table:
+    document = json_dialect.parse(text)
+    table = document.get("configTable") if isinstance(document, dict) else None
+    if not isinstance(table, dict):
+        raise ProtocolError("no object configTable in the key-value config")
+    return {
+        str(namespace): {str(key): str(value) for key, value in values.items() if value is not None}
+        for namespace, values in table.items()
+        if isinstance(values, dict)
+    }

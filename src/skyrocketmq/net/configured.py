@@ -1,0 +1,76 @@
+"""From the operator's keys to the limits and the TLS of connections: the one place where the two meet."""
+
+from __future__ import annotations
+
+from skyrocketmq.config import ClientAuth as ConfiguredClientAuth
+from skyrocketmq.config import ClientConfig, ServerConfig, TlsConfig
+from skyrocketmq.net.options import ClientOptions, ServerOptions
+from skyrocketmq.net.tls import ClientAuth, ClientTls, ServerTls, TlsMode
+
+__all__ = ["client_options", "client_tls", "server_options", "server_tls"]
+
+
+def server_options(config: ServerConfig) -> ServerOptions:
+    """The limits of a server's connections; a water mark of 0 leaves the built-in one."""
+    built_in = ServerOptions()
+    high = config.write_high_water_bytes or built_in.write_high_bytes
+    low = config.write_low_water_bytes or built_in.write_low_bytes
+    return ServerOptions(
+        idle_s=config.idle_timeout_s,
+        backlog=config.backlog,
+        write_high_bytes=high,
+        write_low_bytes=min(low, high),
+        write_bytes_max=max(built_in.write_bytes_max, high),
+        socket_send_bytes=config.send_buffer_bytes,
+        socket_receive_bytes=config.receive_buffer_bytes,
+    )
+
+
+def client_options(config: ClientConfig) -> ClientOptions:
+    """The limits of the connections that a broker opens."""
+    built_in = ClientOptions()
+    high = config.write_high_water_bytes or built_in.write_high_bytes
+    low = config.write_low_water_bytes or built_in.write_low_bytes
+    return ClientOptions(
+        connect_timeout_s=config.connect_timeout_ms / 1000,
+        idle_s=config.idle_timeout_s,
+        requests_max=config.async_requests_max,
+        close_if_timeout=config.close_on_timeout,
+        write_high_bytes=high,
+        write_low_bytes=min(low, high),
+        write_bytes_max=max(built_in.write_bytes_max, high),
+        socket_send_bytes=config.send_buffer_bytes,
+        socket_receive_bytes=config.receive_buffer_bytes,
+    )
+
+
+def server_tls(config: TlsConfig) -> ServerTls:
+    """A server's side of TLS. In test mode no file is read: the certificate is made when the first TLS client comes."""
+    mode = TlsMode(config.server_mode.value)
+    if config.test_mode:
+        return ServerTls(mode=mode)
+    # `authClient` without a word on whether a certificate is needed asks for one and checks those that come.
+    auth = config.server_need_client_auth
+    if config.server_auth_client and auth is ConfiguredClientAuth.NONE:
+        auth = ConfiguredClientAuth.OPTIONAL
+    return ServerTls(
+        mode=mode,
+        certificate_path=config.server_cert_path,
+        key_path=config.server_key_path,
+        key_password=config.server_key_password,
+        client_auth=ClientAuth(auth.value),
+        trust_path=config.server_trust_cert_path,
+    )
+
+
+def client_tls(config: TlsConfig) -> ClientTls:
+    """A client's side of TLS. In test mode any server is trusted."""
+    if config.test_mode:
+        return ClientTls()
+    return ClientTls(
+        verify=config.client_auth_server,
+        trust_path=config.client_trust_cert_path,
+        certificate_path=config.client_cert_path,
+        key_path=config.client_key_path,
+        key_password=config.client_key_password,
+    )

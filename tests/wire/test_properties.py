@@ -12,6 +12,7 @@ from skyrocketmq.wire.properties import (
     encode_properties,
     find_property,
     join_properties,
+    split_properties,
     without_property,
 )
 
@@ -72,6 +73,17 @@ def test_what_is_written_is_read_back(properties: dict[str, str]) -> None:
 def test_any_bytes_can_be_read_and_the_result_written(data: bytes) -> None:
     properties = decode_properties(data)
     assert decode_properties(encode_properties(properties)) == properties
+
+
+@given(st.dictionaries(names, values, max_size=8))
+def test_splitting_gives_the_same_pairs_undecoded(properties: dict[str, str]) -> None:
+    expected = {name.encode(): value.encode() for name, value in properties.items()}
+    assert split_properties(encode_properties(properties)) == expected
+
+
+@given(chaos)
+def test_splitting_any_bytes_agrees_with_finding_each(data: bytes) -> None:
+    assert all(find_property(data, name) == value for name, value in split_properties(data).items())
 
 
 @given(chaos, st.sampled_from([b"A", b"B", b"AB"]))

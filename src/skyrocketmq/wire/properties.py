@@ -50,6 +50,16 @@ def encode_properties(properties: Mapping[str, str | None]) -> bytes:
     return data
 
 
+def split_properties(properties: bytes) -> dict[bytes, bytes]:
+    """All pairs, undecoded: for the store, which wants three of them and copies the text as it is."""
+    found: dict[bytes, bytes] = {}
+    for pair in properties.split(b"\x02"):
+        name, _, value = pair.partition(b"\x01")
+        if name and value:
+            found[name] = value
+    return found
+
+
 def find_property(properties: bytes, name: bytes) -> bytes | None:
     """The value of one property, without decoding the others."""
     mark = b"\x02%b\x01" % name

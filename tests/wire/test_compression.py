@@ -63,6 +63,18 @@ def test_bodies_are_compressed_from_four_kibibytes_on() -> None:
     assert should_compress(10, from_bytes=10)
 
 
+@pytest.mark.parametrize("size", [10, 200_000])
+def test_lz4_frames_have_independent_blocks_because_java_reads_no_others(size: int) -> None:
+    frame = compress(bytes(size), CompressionType.LZ4)
+    assert frame[:4] == bytes.fromhex("04224d18")
+    assert frame[4] == 0x60  # version 1, independent blocks, no checksum, no size
+
+
+def test_linked_lz4_blocks_of_other_producers_are_read() -> None:
+    body = bytes(range(256)) * 2000
+    assert decompress(lz4.frame.compress(body, block_linked=True), CompressionType.LZ4) == body
+
+
 def stream_without_size(body: bytes) -> bytes:
     packer = zstandard.ZstdCompressor().compressobj()
     return packer.compress(body) + packer.flush()

@@ -46,7 +46,8 @@ def compress(body: bytes, kind: CompressionType = CompressionType.ZLIB, *, level
         return zlib.compress(body, level)
     if kind is CompressionType.ZSTD:
         return zstandard.ZstdCompressor(level=level).compress(body)
-    packed: bytes = lz4.frame.compress(body)
+    # Java's reader knows independent blocks only, and refuses the linked ones that the library makes by default.
+    packed: bytes = lz4.frame.compress(body, block_linked=False, store_size=False)
     return packed
 
 

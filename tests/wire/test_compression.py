@@ -25,6 +25,28 @@ Pack = Callable[[bytes], bytes]
 kinds = pytest.mark.parametrize("kind", list(CompressionType))
 
 
+# 9000 bytes (7 * i mod 31), packed by the compressors of Apache's client 4.9.7.
+PACKED_BY_APACHE = {
+    CompressionType.LZ4: (
+        "04224d186070734d000000ff1000070e151c040b121901080f161d050c131a020910171e060d141b030a11181f00ffffffff"
+        "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff1450040b12190100000000"
+    ),
+    CompressionType.ZSTD: (
+        "28b52ffd00583c0100f800070e151c040b121901080f161d050c131a020910171e060d141b030a111801001b0cc12b27010000"
+    ),
+    CompressionType.ZLIB: (
+        "785eedc9c51583500000b08f1729525ccafe63b2072fb92614ed7ca5f56f8f3eddf2cf9af188cb7ebdf3ef7426d5b005adb5"
+        "d65a6badb5d65a6badb5d65a6badb5d65a6baddfd00f14a30f62"
+    ),
+}
+
+
+@kinds
+def test_bodies_packed_by_apaches_client_are_inflated(kind: CompressionType) -> None:
+    expected = bytes(7 * i % 31 for i in range(9000))
+    assert decompress(bytes.fromhex(PACKED_BY_APACHE[kind]), kind) == expected
+
+
 @kinds
 @given(body=st.binary(max_size=3000))
 def test_what_is_compressed_is_inflated_again(kind: CompressionType, body: bytes) -> None:

@@ -73,6 +73,14 @@ def test_an_ipv6_unique_id_is_longer() -> None:
     assert decode_unique_id(made) == UniqueId(BROKER_V6[:16], 1, 2, 0, 0)
 
 
+def test_an_id_made_by_apaches_client_is_made_again() -> None:
+    made, now_ms = "FD000000000000000000000000000002549930946E094CF5016E0000", 1_794_782_325_102
+    generator = UniqueIdGenerator(ip=bytes.fromhex(made[:32]), process_id=0x5499, constant=0x30946E09)
+    assert generator.next_id(now_ms) == made
+    assert unique_id_time_ms(made, now_ms=now_ms + 1) == now_ms
+    assert unique_id_time_ms(made, now_ms=now_ms) == 1_792_103_925_102  # "not yet past" counts as last month's
+
+
 def test_the_month_begins_at_midnight_where_the_producer_lives() -> None:
     now = ms(2024, 2, 29, 23, 0)  # already March in China
     assert month_bounds_ms(now) == (ms(2024, 2, 1), ms(2024, 3, 1))

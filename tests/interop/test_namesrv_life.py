@@ -5,6 +5,7 @@ Where a broker registers at Apache's name server too, both must come to know and
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -12,11 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from skyrocketmq.config import NamesrvConfig, ServerConfig
+from skyrocketmq.nameserver import NameServer
+from skyrocketmq.nameserver.server import BROKER_SILENT_MS, SCAN_EVERY_S
+from skyrocketmq.testing import ManualClock
 from tests.interop import ours, remoting
 from tests.interop.apache import DEFAULT_CLUSTER, Apache, Server
 from tests.interop.driver import Driver, message
 from tests.interop.processes import RunningServer, wait_until
-from tests.interop.routes import addresses_of, find_route
+from tests.interop.routes import addresses_of, all_addresses, find_route
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(60, func_only=True)]
 
@@ -149,6 +154,33 @@ def test_a_broker_whose_connection_is_idle_is_forgotten_and_comes_back(apache: A
         broker.resume()
         for server in servers:
             eventually(partial(has_broker, server, "broker-i"), f"{server.address} knows it again", timeout_s=15)
+
+
+async def test_a_broker_that_is_silent_on_an_open_connection_expires_and_comes_back(
+    apache: Apache, tmp_path: Path
+) -> None:
+    clock = ManualClock()
+    config = NamesrvConfig(
+        kv_config_path=tmp_path / "kvConfig.json",
+        config_store_path=tmp_path / "namesrv.properties",
+        server=ServerConfig(idle_timeout_s=3600),  # else idleness, after the same 120 s, would get there first
+    )
+    async with NameServer.open(config, host="127.0.0.1", port=0, clock=clock) as namesrv:
+        with apache.broker(namesrv=namesrv.address, name="broker-e", start=False) as broker:
+
+            def is_known() -> bool:
+                return broker.address in all_addresses(namesrv.address)
+
+            await asyncio.to_thread(broker.start)
+            broker.pause()
+
+            await clock.advance(BROKER_SILENT_MS / 1000 - SCAN_EVERY_S)
+            assert await asyncio.to_thread(is_known)
+            await clock.advance(3 * SCAN_EVERY_S)
+            assert not await asyncio.to_thread(is_known)
+
+            broker.resume()  # it finds its connection closed, and registers on a new one
+            await asyncio.to_thread(eventually, is_known, "the broker is known again", timeout_s=20)
 
 
 def test_brokers_and_clients_go_on_when_one_of_two_name_servers_is_killed(

@@ -1,0 +1,126 @@
+"""Measurements of several rounds, their medians, and how they are shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from pathlib import Path
+from statistics import median
+
+from benchmarks import observe
+
+APACHE = "apache"
+OURS = "ours"
+
+
+class Better(Enum):
+    """Which way a measurement should go."""
+
+    MORE = "more"
+    LESS = "less"
+
+
+@dataclass
+class Row:
+    """One measurement, of both servers, over all rounds."""
+
+    name: str
+    unit: str
+    better: Better
+    goal: float | None = None  # the ratio, ours to Apache's, that we promise
+    is_detail: bool = False  # for the JSON file only
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, server: str, value: float) -> None:
+        self.values.setdefault(server, []).append(value)
+
+    def median_of(self, server: str) -> float | None:
+        return median(self.values[server]) if self.values.get(server) else None
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours to Apache's."""
+        ours, apaches = self.median_of(OURS), self.median_of(APACHE)
+        return ours / apaches if ours is not None and apaches else None
+
+    @property
+    def is_met(self) -> bool:
+        if self.goal is None or self.ratio is None:
+            return True
+        return self.ratio >= self.goal if self.better is Better.MORE else self.ratio <= self.goal
+
+
+@dataclass
+class Report:
+    """A benchmark's rows and what they were measured with."""
+
+    name: str
+    settings: dict[str, str]
+    rows: list[Row] = field(default_factory=list)
+
+    def row(self, name: str, unit: str, better: Better, goal: float | None = None, *, is_detail: bool = False) -> Row:
+        """The row of that name, made on first use."""
+        for row in self.rows:
+            if row.name == name:
+                return row
+        self.rows.append(Row(name, unit, better, goal, is_detail))
+        return self.rows[-1]
+
+    def table(self) -> str:
+        cells = [("", "unit", "Apache's", "ours", "ratio", "goal")]
+        cells += [
+            (
+                row.name,
+                row.unit,
+                _number(row.median_of(APACHE)),
+                _number(row.median_of(OURS)),
+                "" if row.ratio is None else f"{row.ratio:.2f}",
+                _goal(row),
+            )
+            for row in self.rows
+            if not row.is_detail
+        ]
+        widths = [max(len(line[column]) for line in cells) for column in range(6)]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if column < 2 else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in cells
+        ]
+        heading = f"{self.name}: " + ", ".join(f"{key} {value}" for key, value in self.settings.items())
+        return "\n".join([heading, *lines])
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:,.1f}"
+
+
+def _goal(row: Row) -> str:
+    if row.goal is None:
+        return ""
+    sign = ">=" if row.better is Better.MORE else "<="
+    return f"{sign} {row.goal:g}" + ("" if row.is_met else " MISSED")
+
+
+def write_json(reports: Sequence[Report], path: Path) -> None:
+    """Everything, round by round, for a program to read."""
+    content = {
+        "machine": observe.machine(),
+        "benchmarks": [
+            {
+                "name": report.name,
+                "settings": report.settings,
+                "rows": [
+                    {**asdict(row), "better": row.better.value, "ratio": row.ratio, "is_met": row.is_met}
+                    for row in report.rows
+                ],
+            }
+            for report in reports
+        ],
+    }
+    path.write_text(json.dumps(content, indent=2) + "\n")

@@ -18,12 +18,12 @@ COMMAND = Path(sys.executable).parent / "skyrocketmq"
 class NameServer:
     """`skyrocketmq namesrv` in a directory of its own; started again, it comes back on the same port."""
 
-    def __init__(self, directory: Path, config: Mapping[str, str] | None = None) -> None:
+    def __init__(self, directory: Path, config: Mapping[str, str] | None = None, *, port: int = 0) -> None:
         directory.mkdir(parents=True)
         self._directory = directory
         self._process: Process | None = None
         self._start_count = 0
-        self.port = 0
+        self.port = port
         self.config_file = directory / "namesrv.conf"
         settings = {"kvConfigPath": str(directory / "kvConfig.json"), **(config or {})}
         self.config_file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
@@ -62,9 +62,9 @@ class NameServer:
 
 
 @contextmanager
-def namesrv(directory: Path, *, config: Mapping[str, str] | None = None) -> Iterator[NameServer]:
+def namesrv(directory: Path, *, config: Mapping[str, str] | None = None, port: int = 0) -> Iterator[NameServer]:
     """A running name server of ours; stopped at the end of the block, and cleanly if it still runs."""
-    server = NameServer(directory, config)
+    server = NameServer(directory, config, port=port)
     try:
         server.start()
         yield server

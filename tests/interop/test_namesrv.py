@@ -16,7 +16,7 @@ import pytest
 from tests.interop import ours, remoting
 from tests.interop.apache import DEFAULT_CLUSTER, Apache, Server
 from tests.interop.driver import Driver, JavaError, message
-from tests.interop.processes import RunningServer, wait_until
+from tests.interop.processes import RunningServer, free_port, wait_until
 from tests.interop.remoting import Reply
 from tests.interop.routes import find_route, quote_number_keys
 
@@ -31,7 +31,8 @@ _numbers = count(1)
 def name_servers(apache: Apache, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, RunningServer]]:
     config = {"orderMessageEnable": "true"}
     directory = tmp_path_factory.mktemp("ours") / "namesrv"
-    with apache.namesrv(config=config) as theirs, ours.namesrv(directory, config=config) as our_own:
+    # A port of our choice, since the configuration, which is compared, shows it; with 0 it would show 0.
+    with apache.namesrv(config=config) as theirs, ours.namesrv(directory, config=config, port=free_port()) as our_own:
         yield {"apache": theirs, "ours": our_own}
 
 

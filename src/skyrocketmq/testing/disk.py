@@ -80,9 +80,9 @@ class FaultyFile:
         self._disk._write(self._path, content, view, position)
 
     def allocate(self, length: int) -> None:
-        content = self._checked(to_write=errno.EBADF)
-        if length <= 0:
+        if length <= 0 and self._open:
             raise disk_error(errno.EINVAL, self._path)
+        content = self._checked(to_write=errno.EBADF)
         _raise(self._disk._enter("allocate", self._path))
         self._disk._reserve(self._path, content, length)
         content.modified_ms = self._disk._now_ms()
@@ -94,9 +94,13 @@ class FaultyFile:
         content.modified_ms = self._disk._now_ms()
 
     def map(self, length: int, *, writable: bool = False) -> mmap.mmap:
-        content = self._checked(to_write=errno.EACCES if writable else None)
+        content = self._checked()
         _raise(self._disk._enter("map", self._path))
-        return content.map(length, writable=writable)
+        mapped = content.map(length, writable=writable and self._writable)
+        if writable and not self._writable:
+            mapped.close()
+            raise disk_error(errno.EACCES, self._path)
+        return mapped
 
     def fdatasync(self) -> None:
         content = self._checked()

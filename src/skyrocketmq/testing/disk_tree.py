@@ -114,11 +114,11 @@ class DiskTree:
 
     def rename(self, source: Path, target: Path) -> Node | None:
         """Give a file or directory another name; what had that name before, if anything."""
-        node = self.find(source)
-        if node is None:
-            raise disk_error(errno.ENOENT, source)
         from_directory, from_name = self.parent(source)
         to_directory, to_name = self.parent(target)
+        node = from_directory.entries.get(from_name)
+        if node is None:
+            raise disk_error(errno.ENOENT, source)
         replaced = to_directory.entries.get(to_name)
         if replaced is node:
             return None

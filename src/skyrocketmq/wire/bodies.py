@@ -30,6 +30,10 @@ T = TypeVar("T")
 
 def decode_body(cls: type[T], data: bytes) -> T:
     """The body as a `cls`, which is a struct; `ProtocolError` if it cannot be one, also for an empty body."""
+    if not data:
+        raise ProtocolError(f"a {cls.__name__} was expected, but there is no body")
+    if b"$ref" in data:  # a reference is valid JSON and would be taken for an object with unknown members
+        return convert_java_value(json_dialect.parse(data), cls)
     try:
         return _decoder(cls).decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -42,8 +46,6 @@ def decode_body(cls: type[T], data: bytes) -> T:
             return _decoder(cls).decode(quoted)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
-    if not data:
-        raise ProtocolError(f"a {cls.__name__} was expected, but there is no body")
     return convert_java_value(json_dialect.parse(data), cls)
 
 

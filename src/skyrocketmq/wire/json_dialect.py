@@ -13,6 +13,9 @@ Objects become dicts whose keys are texts (`{0:1}` and `{"0":1}` are the same) o
 all else becomes what `json` would give. Standard JSON is read far faster by `msgspec`, so callers try that first and
 come here with what it refuses. Whatever the bytes are, the outcome is a value or a `ProtocolError`: depth, number of
 values and length of numbers are bounded, and every character is looked at a bounded number of times.
+
+The parser is a plain descent with one short cut: a member or an item that is a simple text, integer or word is taken
+with a single regular expression, since nearly all of them are.
 """
 
 from __future__ import annotations
@@ -40,29 +43,20 @@ def parse(data: bytes) -> object:
         raise ProtocolError("a JSON text was read with too little stack left") from None
 
 
-_skip_blanks = re.compile(r"[ \t\n\r\f\b\v\ufeff]*").match
-_number = re.compile(r"[-+]?(?:\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?").match
-_name = re.compile(r"[^\s:,{}\[\]\"'/\\]+").match
-_word = re.compile(r"[A-Za-z]+").match
+# Possessive repetitions (*+): nothing here is ever worth a second try, so no input can make the expressions go back.
+_B = r"[ \t\n\r\f\b\v\ufeff]*+"
+_NAME = r"[^\s:,{}\[\]\"'/\\]++"
+_SIMPLE = r'(?:"([^"\\]*+)"|(-?[0-9]{1,18})(?=[\s,}\]])|(true|false|null)(?=[\s,}\]]))'
+_skip_blanks = re.compile(_B).match
+_simple_member = re.compile(rf'{_B}(?:"([^"\\]*+)"|({_NAME})){_B}:{_B}{_SIMPLE}{_B}(?:,|(?=}}))').match
+_simple_item = re.compile(rf"{_B}{_SIMPLE}{_B}(?:,|(?=\]))").match
+_number = re.compile(r"[-+]?(?:[0-9]++(\.[0-9]*+)?|\.[0-9]++)([eE][-+]?[0-9]++)?").match
+_name = re.compile(_NAME).match
+_word = re.compile(r"[A-Za-z]++").match
 _escape = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.)|$)", re.DOTALL)
 
 _WORDS: dict[str, object] = {"true": True, "false": False, "null": None, "undefined": None, "NaN": None}
-_ESCAPES = {
-    **{
-        '"': '"',
-        "'": "'",
-        "\\": "\\",
-        "/": "/",
-        "b": "\b",
-        "f": "\f",
-        "F": "\f",
-        "n": "\n",
-        "r": "\r",
-        "t": "\t",
-        "v": "\v",
-    },
-    **{str(digit): chr(digit) for digit in range(8)},
-}
+_ESCAPES = dict(zip("\"'\\/bfFnrtv01234567", "\"'\\/\b\f\f\n\r\t\v\0\1\2\3\4\5\6\7", strict=True))
 
 
 class _Parser:
@@ -100,10 +94,13 @@ class _Parser:
         else:
             self.fail("a comment without an end")
 
-    def value(self, depth: int) -> object:
+    def count_value(self) -> None:
         self.value_count += 1
         if self.value_count > VALUES_MAX:
             self.fail(f"more than {VALUES_MAX} values")
+
+    def value(self, depth: int) -> object:
+        self.count_value()
         if depth > DEPTH_MAX:
             self.fail(f"more than {DEPTH_MAX} levels")
         first = self.peek()
@@ -124,7 +121,14 @@ class _Parser:
     def read_array(self, depth: int) -> list[object]:
         items: list[object] = []
         self.at += 1
-        while self.skip_commas() != "]":
+        while True:
+            while found := _simple_item(self.text, self.at):
+                text, integer, word = found.groups()
+                items.append(text if text is not None else int(integer) if integer else _WORDS[word])
+                self.at = found.end()
+                self.count_value()
+            if self.skip_commas() == "]":
+                break
             items.append(self.value(depth + 1))
             if self.peek() not in (",", "]"):
                 self.fail("neither a comma nor the end of the array")
@@ -134,7 +138,15 @@ class _Parser:
     def read_object(self, depth: int) -> dict[object, object] | Reference:
         members: dict[object, object] = {}
         self.at += 1
-        while self.skip_commas() != "}":
+        while True:
+            while found := _simple_member(self.text, self.at):
+                quoted, name, text, integer, word = found.groups()
+                value = text if text is not None else int(integer) if integer else _WORDS[word]
+                members[name if quoted is None else quoted] = value
+                self.at = found.end()
+                self.count_value()
+            if self.skip_commas() == "}":
+                break
             key = self.key(depth + 1)
             if self.peek() != ":":
                 self.fail("no colon after a key")

@@ -17,7 +17,7 @@ from skyrocketmq.errors import ProtocolError
 __all__ = ["DEPTH_MAX", "VALUES_MAX", "ObjectKey", "Reference", "resolve_references"]
 
 DEPTH_MAX = 64  # the deepest body of the protocol has six levels; Python's own stack ends at about a thousand calls
-VALUES_MAX = 2_000_000  # a cluster with a hundred thousand topics fits
+VALUES_MAX = 1_000_000  # a broker with a hundred thousand queues fits; reading as many takes some seconds
 
 _step = re.compile(r"\.((?:[^.\[\]\\]|\\.)+)|\[(\d{1,9})\]", re.DOTALL).match
 _PATH_CHARACTERS_MAX = 1_000

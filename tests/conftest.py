@@ -1,0 +1,9 @@
+"""What holds for every test."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+# An example that is slow because the machine is busy is no failure; pytest's own time limit guards against endless ones.
+settings.register_profile("skyrocketmq", deadline=None)
+settings.load_profile("skyrocketmq")

@@ -1,0 +1,79 @@
+"""Reading a request and refusing it: what every handler needs.
+
+A refusal is an exception with the family's code and a remark that says what was wrong and what to do about it; the
+dispatcher turns it into the answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from skyrocketmq.broker.saving import Saver
+from skyrocketmq.config import BrokerConfig, BrokerRole
+from skyrocketmq.errors import BrokerError, ProtocolError, broker_error
+from skyrocketmq.wire.bodies import decode_body
+from skyrocketmq.wire.codes import RequestCode, ResponseCode
+from skyrocketmq.wire.frames import Frame
+
+__all__ = ["change_saved", "master_only", "no_such_topic", "read_body", "refusal", "request_name", "required"]
+
+T = TypeVar("T")
+
+
+def refusal(code: int, remark: str) -> BrokerError:
+    return broker_error(code, remark)
+
+
+def required(value: T | None, field: str, frame: Frame) -> T:
+    """A field of the header that has to be there, and has to be readable: one that is neither is None by now."""
+    if value is None or value == "":
+        raise refusal(
+            ResponseCode.SYSTEM_ERROR,
+            f"the field {field} of request {request_name(frame.code)} is missing, or is no value of its type: send it",
+        )
+    return value
+
+
+def read_body(cls: type[T], frame: Frame) -> T:
+    """The body that a request has to have."""
+    try:
+        return decode_body(cls, frame.body)
+    except ProtocolError as error:
+        remark = f"the body of request {request_name(frame.code)} cannot be read: {error}"
+        raise refusal(ResponseCode.SYSTEM_ERROR, remark) from error
+
+
+def request_name(code: int) -> str:
+    """A request for people: its number, and its name where it has one."""
+    try:
+        return f"{code} ({RequestCode(code).name})"
+    except ValueError:
+        return str(code)
+
+
+def no_such_topic(topic: str, broker_name: str) -> BrokerError:
+    return refusal(
+        ResponseCode.TOPIC_NOT_EXIST,
+        f"topic {topic} does not exist on {broker_name}: create it with `skyrocketmq admin updateTopic`, "
+        "or allow autoCreateTopicEnable and send to it",
+    )
+
+
+def master_only(config: BrokerConfig, what: str) -> None:
+    """Refuse on a slave what only the master decides: the slave copies it from there."""
+    if config.store.broker_role is BrokerRole.SLAVE:
+        raise refusal(
+            ResponseCode.SYSTEM_ERROR, f"{config.broker_name} is a slave here and cannot {what}: ask its master"
+        )
+
+
+async def change_saved(file: Saver[Any], what: str) -> None:
+    """Wait until a change that is in effect is in its file too."""
+    try:
+        await file.save()
+    except OSError as error:
+        raise refusal(
+            ResponseCode.SYSTEM_ERROR,
+            f"{what} is in effect, but could not be written to its file and would be lost by a restart: {error}; "
+            "writing is tried again every second",
+        ) from error

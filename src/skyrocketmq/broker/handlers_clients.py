@@ -1,0 +1,264 @@
+"""Requests about who is connected: heartbeats, good-byes, lists of members, locks on queues.
+
+`connection_closed` and `expire_silent` are called by the broker, the one for each connection that ends, the other every
+`SCAN_INTERVAL_S`.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from skyrocketmq.broker.answers import read_body, refusal, required
+from skyrocketmq.broker.clients import ConsumerTable, Member, ProducerTable
+from skyrocketmq.broker.groups import GroupTable
+from skyrocketmq.broker.notices import ChangeNotices
+from skyrocketmq.broker.queue_locks import QueueLocks
+from skyrocketmq.broker.topics import TopicTable
+from skyrocketmq.config import BrokerConfig, ConfigHolder
+from skyrocketmq.errors import IllegalArgument
+from skyrocketmq.model import TAG_EXPRESSION, ConsumerData, HeartbeatData
+from skyrocketmq.model.names import check_topic, retry_topic
+from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.ports import Clock
+from skyrocketmq.wire import bodies_admin, bodies_clients
+from skyrocketmq.wire.bodies import encode_body
+from skyrocketmq.wire.codes import Language, RequestCode, ResponseCode
+from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.headers_admin import ProducerGroupHeader
+from skyrocketmq.wire.headers_clients import ConsumerGroupHeader, UnregisterClientHeader
+from skyrocketmq.wire.headers_codec import decode_header
+
+__all__ = ["SCAN_INTERVAL_S", "SILENCE_S_MAX", "ClientHandlers"]
+
+logger = logging.getLogger(__name__)
+
+SILENCE_S_MAX = 120.0  # a client that sent no heartbeat for so long is gone; it sends one every 30 s
+SCAN_INTERVAL_S = 10.0
+
+
+class ClientHandlers:
+    """The answers, from the tables of clients, and what has to happen when one of them goes."""
+
+    def __init__(
+        self,
+        *,
+        config: ConfigHolder[BrokerConfig],
+        topics: TopicTable,
+        groups: GroupTable,
+        consumers: ConsumerTable[Connection],
+        producers: ProducerTable[Connection],
+        locks: QueueLocks,
+        notices: ChangeNotices,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._consumers = consumers
+        self._producers = producers
+        self._locks = locks
+        self._notices = notices
+        self._clock = clock
+
+    def register(self, dispatcher: Dispatcher) -> None:
+        for code, handler in (
+            (RequestCode.HEART_BEAT, self.heartbeat),
+            (RequestCode.UNREGISTER_CLIENT, self.unregister),
+            (RequestCode.CHECK_CLIENT_CONFIG, self.check_subscription),
+            (RequestCode.GET_CONSUMER_LIST_BY_GROUP, self.list_client_ids),
+            (RequestCode.LOCK_BATCH_MQ, self.lock_queues),
+            (RequestCode.UNLOCK_BATCH_MQ, self.unlock_queues),
+            (RequestCode.GET_CONSUMER_CONNECTION_LIST, self.list_consumers),
+            (RequestCode.GET_PRODUCER_CONNECTION_LIST, self.list_producers),
+            (RequestCode.GET_ALL_PRODUCER_INFO, self.list_all_producers),
+        ):
+            dispatcher.register(code, handler)
+
+    # -- coming and going
+
+    def heartbeat(self, frame: Frame, connection: Connection) -> Frame:
+        """34: a client says who it is, what it produces and what it consumes."""
+        data = read_body(HeartbeatData, frame)
+        if not data.client_id:
+            raise refusal(ResponseCode.SYSTEM_ERROR, "the heartbeat has no clientID: give every client one of its own")
+        member = Member(
+            connection=connection,
+            client_id=data.client_id,
+            address=connection.peer,
+            language=frame.language,
+            version=frame.version,
+            heard_ms=self._clock.now_ms(),
+            heard_s=self._clock.monotonic(),
+        )
+        for consumer in data.consumer_data_set:
+            self._register_consumer(member, consumer)
+        for producer in data.producer_data_set:
+            if self._producers.register(producer.group_name, member):
+                logger.info("producer joined", extra=_describe(producer.group_name, member))
+        return frame.reply()
+
+    def _register_consumer(self, member: Member[Connection], data: ConsumerData) -> None:
+        name = data.group_name
+        group = self._groups.find_or_create(name)
+        if group is not None and _has_legal_retry_topic(name):
+            self._topics.get_retry_topic(name, queue_count=group.retry_queue_nums, unit_mode=data.unit_mode)
+        if self._consumers.register(member, data):
+            logger.info("consumer group changed", extra=_describe(name, member))
+            if group is None or group.notify_consumer_ids_changed_enable:
+                self._notify(name)
+
+    def unregister(self, frame: Frame, connection: Connection) -> Frame:
+        """35: a client leaves its groups."""
+        header = decode_header(UnregisterClientHeader, frame.ext)
+        if header.producer_group:
+            self._producers.unregister(header.producer_group, connection)
+        if header.consumer_group and self._consumers.unregister(header.consumer_group, connection):
+            group = self._groups.find(header.consumer_group)
+            if group is None or group.notify_consumer_ids_changed_enable:
+                self._notify(header.consumer_group)
+        return frame.reply()
+
+    def connection_closed(self, connection: Connection) -> None:
+        """A connection has ended, and with it its membership in every group."""
+        self._producers.forget(connection)
+        for group in self._consumers.forget(connection):
+            logger.info("consumer lost", extra={"group": group, "peer": connection.peer})
+            self._notify(group)
+
+    def expire_silent(self) -> None:
+        """Close the connections of clients that have sent no heartbeat for too long, and drop expired locks."""
+        now_s = self._clock.monotonic()
+        deadline_s = now_s - SILENCE_S_MAX
+        silent = [*self._consumers.silent_since(deadline_s), *self._producers.silent_since(deadline_s)]
+        for connection in dict.fromkeys(silent):
+            logger.warning("client expired", extra={"peer": connection.peer, "silent_s": SILENCE_S_MAX})
+            self.connection_closed(connection)
+            connection.close("no heartbeat for too long")
+        self._locks.drop_expired(now_s=now_s)
+
+    def _notify(self, group: str) -> None:
+        if self._config.current.notify_consumer_ids_changed:
+            self._notices.add(group)
+
+    # -- questions
+
+    def check_subscription(self, frame: Frame, connection: Connection) -> Frame:
+        """46: can the broker filter by this expression? Tags always."""
+        subscription = read_body(bodies_clients.CheckClientRequest, frame).subscription_data
+        kind = TAG_EXPRESSION if subscription is None else subscription.expression_type or TAG_EXPRESSION
+        if kind != TAG_EXPRESSION:
+            raise refusal(
+                ResponseCode.SYSTEM_ERROR,
+                f"{self._config.current.broker_name} does not filter by {kind}: subscribe with tags",
+            )
+        return frame.reply()
+
+    def list_client_ids(self, frame: Frame, connection: Connection) -> Frame:
+        """38: the client ids of a group, among which its members share the queues."""
+        group = required(decode_header(ConsumerGroupHeader, frame.ext).consumer_group, "consumerGroup", frame)
+        client_ids = self._consumers.client_ids_of(group)
+        if not client_ids:
+            raise refusal(ResponseCode.SYSTEM_ERROR, self._not_online(group))
+        return frame.reply(body=encode_body(bodies_clients.ConsumerIdList(consumer_id_list=tuple(client_ids))))
+
+    def list_consumers(self, frame: Frame, connection: Connection) -> Frame:
+        """203: the members of a consumer group and what they subscribe to."""
+        name = required(decode_header(ConsumerGroupHeader, frame.ext).consumer_group, "consumerGroup", frame)
+        group = self._consumers.find(name)
+        if group is None:
+            raise refusal(ResponseCode.CONSUMER_NOT_ONLINE, self._not_online(name))
+        body = bodies_admin.ConsumerConnections(
+            connection_set=tuple(map(_connection, self._consumers.members_of(name))),
+            consume_from_where=group.consume_from_where,
+            consume_type=group.consume_type,
+            message_model=group.message_model,
+            subscription_table=group.subscriptions,
+        )
+        return frame.reply(body=encode_body(body))
+
+    def list_producers(self, frame: Frame, connection: Connection) -> Frame:
+        """204: the members of a producer group."""
+        group = required(decode_header(ProducerGroupHeader, frame.ext).producer_group, "producerGroup", frame)
+        members = self._producers.members_of(group)
+        if not members:
+            raise refusal(
+                ResponseCode.SYSTEM_ERROR,
+                f"no producer of group {group} is connected to {self._config.current.broker_name}: "
+                "check the group's name, and whether its producers send to this broker",
+            )
+        return frame.reply(
+            body=encode_body(bodies_admin.ProducerConnections(connection_set=tuple(map(_connection, members))))
+        )
+
+    def list_all_producers(self, frame: Frame, connection: Connection) -> Frame:
+        """328: every producer by group."""
+        data = {group: list(map(_producer, self._producers.members_of(group))) for group in self._producers.groups()}
+        return frame.reply(body=encode_body(bodies_admin.ProducerTable(data=data)))
+
+    def _not_online(self, group: str) -> str:
+        return (
+            f"no consumer of group {group} is connected to {self._config.current.broker_name}: "
+            "check the group's name, and whether its consumers are running"
+        )
+
+    # -- locks
+
+    def lock_queues(self, frame: Frame, connection: Connection) -> Frame:
+        """41: a consumer wants queues for itself, or renews its right to them."""
+        request = read_body(bodies_clients.QueueLockRequest, frame)
+        granted = self._locks.lock(
+            request.mq_set,
+            group=required(request.consumer_group, "consumerGroup", frame),
+            client_id=required(request.client_id, "clientId", frame),
+            now_s=self._clock.monotonic(),
+        )
+        return frame.reply(body=encode_body(bodies_clients.LockedQueues(lock_ok_mq_set=tuple(granted))))
+
+    def unlock_queues(self, frame: Frame, connection: Connection) -> Frame:
+        """42: a consumer gives queues back."""
+        request = read_body(bodies_clients.QueueLockRequest, frame)
+        self._locks.unlock(
+            request.mq_set,
+            group=required(request.consumer_group, "consumerGroup", frame),
+            client_id=required(request.client_id, "clientId", frame),
+        )
+        return frame.reply()
+
+
+def _has_legal_retry_topic(group: str) -> bool:
+    """A group's name may be so long that no topic can be named after it: such a group lives without retries."""
+    try:
+        check_topic(retry_topic(group))
+    except IllegalArgument:
+        return False
+    return True
+
+
+def _describe(group: str, member: Member[Connection]) -> dict[str, object]:
+    return {"group": group, "client": member.client_id, "peer": member.address}
+
+
+def _language_name(language: int | None) -> str:
+    try:
+        return Language(language).name if language is not None else Language.OTHER.name
+    except ValueError:
+        return Language.OTHER.name
+
+
+def _connection(member: Member[Connection]) -> bodies_admin.ClientConnection:
+    return bodies_admin.ClientConnection(
+        client_addr=member.address,
+        client_id=member.client_id,
+        language=_language_name(member.language),
+        version=member.version,
+    )
+
+
+def _producer(member: Member[Connection]) -> bodies_admin.ProducerInfo:
+    return bodies_admin.ProducerInfo(
+        client_id=member.client_id,
+        language=_language_name(member.language),
+        last_update_timestamp=member.heard_ms,
+        remote_ip="/" + member.address,
+        version=member.version,
+    )

@@ -1,0 +1,49 @@
+"""Requests about the broker's configuration: reading it, and changing keys while it runs."""
+
+from __future__ import annotations
+
+import logging
+
+from skyrocketmq.broker.answers import refusal
+from skyrocketmq.config import BrokerConfig, ConfigHolder, read_properties, write_properties
+from skyrocketmq.errors import ConfigError
+from skyrocketmq.model import DataVersion
+from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.wire.bodies import encode_body
+from skyrocketmq.wire.codes import RequestCode, ResponseCode
+from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.headers_admin import GetBrokerConfigAnswer
+from skyrocketmq.wire.headers_codec import encode_header
+
+__all__ = ["ConfigHandlers"]
+
+logger = logging.getLogger(__name__)
+
+
+class ConfigHandlers:
+    """The answers, from the holder of the configuration."""
+
+    def __init__(self, config: ConfigHolder[BrokerConfig]) -> None:
+        self._config = config
+
+    def register(self, dispatcher: Dispatcher) -> None:
+        dispatcher.register(RequestCode.UPDATE_BROKER_CONFIG, self.update_config)
+        dispatcher.register(RequestCode.GET_BROKER_CONFIG, self.get_config)
+
+    async def update_config(self, frame: Frame, connection: Connection) -> Frame:
+        """25: new values for some keys, as lines of `key=value`; all of them or none are taken."""
+        try:
+            changed = await self._config.update(read_properties(frame.body))
+        except ConfigError as error:
+            raise refusal(ResponseCode.SYSTEM_ERROR, f"nothing was changed: {error}") from error
+        except OSError as error:
+            remark = f"nothing was changed, because the configuration could not be written to its file: {error}"
+            raise refusal(ResponseCode.SYSTEM_ERROR, remark) from error
+        logger.info("configuration updated", extra={"keys": sorted(changed), "by": connection.peer})
+        return frame.reply()
+
+    def get_config(self, frame: Frame, connection: Connection) -> Frame:
+        """26: every key that is in effect, as lines of `key=value`."""
+        version = DataVersion(timestamp=self._config.version.timestamp_ms, counter=self._config.version.counter)
+        answer = GetBrokerConfigAnswer(version=encode_body(version).decode())
+        return frame.reply(ext=encode_header(answer), body=write_properties(self._config.as_properties()))

@@ -1,0 +1,81 @@
+"""Requests about consumer groups: making, changing, deleting, listing them.
+
+A change is answered once it is in the file, so that whoever asked for it may rely on it.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from skyrocketmq.broker.answers import change_saved, master_only, read_body, refusal, required
+from skyrocketmq.broker.consumer_offsets import ConsumerOffsets
+from skyrocketmq.broker.groups import GroupTable
+from skyrocketmq.broker.saving import Saver
+from skyrocketmq.config import BrokerConfig, ConfigHolder
+from skyrocketmq.errors import IllegalArgument
+from skyrocketmq.model import SubscriptionGroupConfig
+from skyrocketmq.model.names import check_group
+from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.wire.bodies import encode_body
+from skyrocketmq.wire.bodies_tables import SubscriptionGroupTable
+from skyrocketmq.wire.codes import RequestCode, ResponseCode
+from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.headers_admin import DeleteSubscriptionGroupHeader
+from skyrocketmq.wire.headers_codec import decode_header
+
+__all__ = ["GroupHandlers"]
+
+logger = logging.getLogger(__name__)
+
+
+class GroupHandlers:
+    """The answers, from the table of groups."""
+
+    def __init__(
+        self,
+        *,
+        config: ConfigHolder[BrokerConfig],
+        groups: GroupTable,
+        groups_file: Saver[SubscriptionGroupTable],
+        offsets: ConsumerOffsets,
+    ) -> None:
+        self._config = config
+        self._groups = groups
+        self._groups_file = groups_file
+        self._offsets = offsets
+
+    def register(self, dispatcher: Dispatcher) -> None:
+        dispatcher.register(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, self.put_group)
+        dispatcher.register(RequestCode.DELETE_SUBSCRIPTIONGROUP, self.delete_group)
+        dispatcher.register(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, self.list_groups)
+
+    async def put_group(self, frame: Frame, connection: Connection) -> Frame:
+        """200: a group to make or to change."""
+        master_only(self._config.current, "change a consumer group")
+        group = read_body(SubscriptionGroupConfig, frame)
+        try:
+            check_group(group.group_name)
+        except IllegalArgument as error:
+            raise refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
+        self._groups.put(group)
+        logger.info("group updated", extra={"group": group.group_name, "by": connection.peer})
+        await change_saved(self._groups_file, f"group {group.group_name}")
+        return frame.reply()
+
+    async def delete_group(self, frame: Frame, connection: Connection) -> Frame:
+        """207: a group that goes, with or without its offsets. One that is not there is gone already."""
+        master_only(self._config.current, "delete a consumer group")
+        header = decode_header(DeleteSubscriptionGroupHeader, frame.ext)
+        name = required(header.group_name, "groupName", frame)
+        self._groups.delete(name)
+        topics = self._offsets.forget_group(name) if header.remove_offset else []
+        logger.info("group deleted", extra={"group": name, "offsets_of": len(topics), "by": connection.peer})
+        await change_saved(self._groups_file, f"the end of group {name}")
+        return frame.reply()
+
+    def list_groups(self, frame: Frame, connection: Connection) -> Frame:
+        """201: all groups, as slaves copy them and administrators read them."""
+        table = SubscriptionGroupTable(
+            data_version=self._groups.data_version, subscription_group_table=self._groups.table()
+        )
+        return frame.reply(body=encode_body(table))

@@ -1,0 +1,165 @@
+r"""Headers of plain sends, read in few steps.
+
+A hot module: it trades objects for slices and dictionaries. What it does not recognise at once (None) takes the general
+way, so it may be strict: it has to be right only about what it accepts. The two encodings:
+
+JSON goes straight into a struct that has the needed fields only, with the numbers read from text.
+
+Binary headers of one producer differ little. What it repeats is looked up whole, and the parts between are cut out:
+
+    | group, topic, defaults: `starts` | queue, system flag: `routes` | born time | flag | properties | rest: `ends` |
+
+A header whose parts are not known is read field by field in the general way; then its parts are known (`learn`).
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+import msgspec
+
+from skyrocketmq.broker.send_topics import SendQueue, SendShape, SendTopic
+from skyrocketmq.model.numbers import Int32, Int64
+from skyrocketmq.wire.frames import Frame
+
+__all__ = ["PlainSend", "SendHeaders"]
+
+PlainSend = tuple[SendQueue, SendShape, bytes, int, int, int, int, int, int]
+"""(queue, shape, unique id, request number, flag of the frame, system flag, born time, user flag, reconsume times)"""
+
+PART_COUNT_MAX: Final = 10_000  # beginnings and ends: above, they are dropped and learnt again
+
+_JSON_CODE: Final = b'"code":310'
+_BINARY_CODE: Final = b"\x01\x36"
+_EXT_AT: Final = 21  # where the fields of a binary header without a remark begin
+_binary_head: Final = Struct(">5xiii").unpack_from  # | code, language, version | number | flag | remark length |
+_value_bytes: Final = Struct(">i").unpack_from
+_QUEUE_MARK: Final = b"\0\1e\0\0\0"
+_BORN_MARK: Final = b"\0\1g\0\0\0\x0d"  # thirteen digits: until the year 2286
+_BORN_END: Final = len(_BORN_MARK) + 13
+_PROPERTIES_MARK: Final = b"\0\1i"
+_PROPERTIES_HEAD: Final = 7
+_LETTERS_BEFORE_REST: Final = list("abcdefghi")
+
+
+class _SendFields(msgspec.Struct, gc=False):
+    """The fields of a send that matter once its topic is known; their names are the wire's."""
+
+    b: str  # topic
+    e: Int32  # queue id
+    f: Int32  # system flag
+    g: Int64  # born time
+    h: Int32  # user flag
+    i: str = ""  # properties
+    j: Int32 = 0  # reconsume times
+    m: str = "false"  # batch
+
+
+class _SendHeader(msgspec.Struct, gc=False):
+    code: int
+    opaque: Int32
+    flag: Int32
+    ext: _SendFields = msgspec.field(name="extFields")
+
+
+_read_json: Final = msgspec.json.Decoder(_SendHeader, strict=False).decode
+
+
+class SendHeaders:
+    """The tables of one broker. `topics` holds the topics that plain sends may go to, by name."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, SendTopic] = {}
+        self._starts: dict[bytes, SendTopic] = {}
+        self._ends: dict[bytes, int] = {}  # the rest of a header -> reconsume times
+        self._flags: dict[bytes, int] = {}
+
+    def forget(self, topics: frozenset[str] | None = None) -> None:
+        """Drop what was kept about some topics, or about all."""
+        if topics is None:
+            self.topics.clear()
+            self._starts.clear()
+        elif not topics.isdisjoint(self.topics):
+            for topic in topics:
+                self.topics.pop(topic, None)
+            self._starts = {text: topic for text, topic in self._starts.items() if topic.name not in topics}
+
+    def read_json(self, header: bytes) -> PlainSend | None:
+        if _JSON_CODE not in header:
+            return None
+        try:
+            read = _read_json(header)
+        except (ValueError, RecursionError):
+            return None
+        fields = read.ext
+        topic = self.topics.get(fields.b)
+        if topic is None or read.code != 310 or fields.m != "false":
+            return None
+        queue = topic.find_queue(fields.e)
+        if queue is None:
+            return None
+        shape, key = topic.shape(fields.i.encode("utf-8", "replace"))
+        sys_flag = fields.f | topic.extra_sys_flag
+        return queue, shape, key, read.opaque, read.flag, sys_flag, fields.g, fields.h, fields.j
+
+    def read_binary(self, data: bytes, at: int, end: int) -> PlainSend | None:
+        if not data.startswith(_BINARY_CODE, at):
+            return None
+        fields_at = at + _EXT_AT
+        queue_at = data.find(_QUEUE_MARK, fields_at, end)
+        topic = self._starts.get(data[fields_at:queue_at])
+        if topic is None:
+            return None
+        born_at = data.find(_BORN_MARK, queue_at, end)
+        route = topic.routes.get(data[queue_at:born_at])
+        if route is None:
+            return None
+        flag_at = born_at + _BORN_END
+        properties_at = data.find(_PROPERTIES_MARK, flag_at, end)
+        flag = self._flags.get(data[flag_at:properties_at])
+        if flag is None:
+            return None
+        opaque, frame_flag, remark_bytes = _binary_head(data, at)
+        (length,) = _value_bytes(data, properties_at + 3)
+        properties_at += _PROPERTIES_HEAD
+        rest_at = properties_at + length
+        reconsumed = self._ends.get(data[rest_at:end])
+        born = data[flag_at - 13 : flag_at]
+        if reconsumed is None or remark_bytes or length < 0 or not born.isdigit():
+            return None
+        shape, key = topic.shape(data[properties_at:rest_at])
+        queue, sys_flag = route
+        return queue, shape, key, opaque, frame_flag, sys_flag, int(born), flag, reconsumed
+
+    def learn(self, frame: Frame, data: bytes, at: int, end: int) -> None:
+        """Remember the parts of a binary header that was read field by field and is a plain send."""
+        ext = frame.ext
+        if frame.code != 310 or not ext or frame.remark is not None or list(ext)[:9] != _LETTERS_BEFORE_REST:
+            return
+        topic = self.topics.get(ext["b"] or "")
+        if topic is None or (ext.get("m") or "false") != "false":
+            return
+        texts = {letter: _field(letter, value) for letter, value in ext.items()}
+        if b"".join(texts.values()) != data[at + _EXT_AT : end]:
+            return  # fields twice, or empty ones: what is looked up must be all there is
+        try:
+            queue = topic.find_queue(int(ext["e"] or ""))
+            sys_flag, flag, reconsumed = int(ext["f"] or ""), int(ext["h"] or ""), int(ext.get("j") or "0")
+        except ValueError:
+            return
+        if queue is None or not all(-(2**31) <= number < 2**31 for number in (sys_flag, flag, reconsumed)):
+            return
+        if max(len(self._starts), len(self._ends), len(self._flags)) >= PART_COUNT_MAX:
+            self._starts.clear()
+            self._ends.clear()
+            self._flags.clear()
+        self._starts[b"".join([texts[letter] for letter in "abcd"])] = topic
+        topic.learn_route(texts["e"] + texts["f"], queue, sys_flag | topic.extra_sys_flag)
+        self._flags[texts["h"]] = flag
+        self._ends[b"".join([text for letter, text in texts.items() if letter not in "abcdefghi"])] = reconsumed
+
+
+def _field(name: str, value: str | None) -> bytes:
+    key, text = name.encode(), (value or "").encode("utf-8", "replace")
+    return len(key).to_bytes(2, "big") + key + len(text).to_bytes(4, "big") + text

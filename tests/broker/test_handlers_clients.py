@@ -1,0 +1,333 @@
+"""Heartbeats, lists and locks, asked for over real connections."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from skyrocketmq.broker.clients import ConsumerTable, ProducerTable
+from skyrocketmq.broker.groups import GroupTable
+from skyrocketmq.broker.handlers_clients import SCAN_INTERVAL_S, SILENCE_S_MAX, ClientHandlers
+from skyrocketmq.broker.notices import DELAY_S, ChangeNotices
+from skyrocketmq.broker.queue_locks import QueueLocks
+from skyrocketmq.broker.topics import TopicTable
+from skyrocketmq.model import SubscriptionGroupConfig, TopicConfig
+from skyrocketmq.net import Client, Connection, Dispatcher, Server
+from skyrocketmq.testing import ManualClock
+from skyrocketmq.wire.codes import RequestCode, ResponseCode
+from skyrocketmq.wire.frames import Encoding, Frame
+from tests.broker.support import holder, until
+
+
+class Peer:
+    """A client of the broker: asks, and keeps what it is told."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.notices: list[str | None] = []
+        dispatcher = Dispatcher()
+        dispatcher.register(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._notified)
+        self.client = Client(dispatcher)
+
+    def _notified(self, frame: Frame, connection: Connection) -> None:
+        assert frame.is_oneway
+        self.notices.append((frame.ext or {}).get("consumerGroup"))
+
+    async def ask(
+        self, code: int, ext: dict[str, str | None] | None = None, *, body: object = None, **more: Any
+    ) -> Frame:
+        data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        return await self.client.request(self.address, Frame(code, ext=ext, body=data, **more), 5)
+
+    async def beat(
+        self, client_id: str, *, consumers: tuple[object, ...] = (), producers: tuple[str, ...] = (), **more: Any
+    ) -> Frame:
+        body = {
+            "clientID": client_id,
+            "consumerDataSet": list(consumers),
+            "producerDataSet": [{"groupName": group} for group in producers],
+        }
+        return await self.ask(RequestCode.HEART_BEAT, body=body, **more)
+
+
+def consumer(group: str = "g", *topics: str, version: int = 1, unit_mode: bool = False) -> dict[str, object]:
+    return {
+        "groupName": group,
+        "consumeType": "CONSUME_PASSIVELY",
+        "messageModel": "CLUSTERING",
+        "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+        "unitMode": unit_mode,
+        "subscriptionDataSet": [
+            {
+                "classFilterMode": False,
+                "codeSet": [2598919],
+                "expressionType": "TAG",
+                "subString": "TagA",
+                "subVersion": version,
+                "tagsSet": ["TagA"],
+                "topic": topic,
+            }
+            for topic in topics or ("orders",)
+        ],
+    }
+
+
+class Broker:
+    """As much of a broker as knows its clients."""
+
+    def __init__(self, **config: Any) -> None:
+        self.clock = ManualClock()
+        self.config = holder(self.clock, **config)
+        self.topics = TopicTable(self.config, self.clock)
+        self.groups = GroupTable(self.config, self.clock)
+        self.consumers: ConsumerTable[Connection] = ConsumerTable()
+        self.producers: ProducerTable[Connection] = ProducerTable()
+        self.notices = ChangeNotices(self.consumers.members_of, clock=self.clock)
+        self.handlers = ClientHandlers(
+            config=self.config,
+            topics=self.topics,
+            groups=self.groups,
+            consumers=self.consumers,
+            producers=self.producers,
+            locks=QueueLocks(ttl_s=60),
+            notices=self.notices,
+            clock=self.clock,
+        )
+        self._peers: list[Peer] = []
+        self._server: Server
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Broker]:
+        dispatcher = Dispatcher()
+        self.handlers.register(dispatcher)
+        async with await Server.start(
+            ("127.0.0.1", 0), dispatcher, on_close=self.handlers.connection_closed
+        ) as self._server:
+            yield self
+            for peer in self._peers:
+                await peer.client.close()
+        self.notices.close()
+
+    def peer(self) -> Peer:
+        peer = Peer(f"127.0.0.1:{self._server.port}")
+        self._peers.append(peer)
+        return peer
+
+    async def let_notices_out(self) -> None:
+        await self.clock.advance(DELAY_S)
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[Broker]:
+    async with Broker().running() as running:
+        yield running
+
+
+async def test_a_heartbeat_makes_the_group_and_its_retry_topic_known(broker: Broker) -> None:
+    answer = await broker.peer().beat("c1", consumers=(consumer("g", unit_mode=True),))
+    assert (answer.code, answer.body) == (0, b"")
+    assert broker.groups.find("g") == SubscriptionGroupConfig(group_name="g")
+    assert broker.topics.find("%RETRY%g") == TopicConfig("%RETRY%g", 1, 1, 6, topic_sys_flag=2)
+    subscription = broker.consumers.find_subscription("g", "orders")
+    assert subscription is not None
+    assert subscription.code_set == {2598919}
+
+
+async def test_the_retry_topic_has_as_many_queues_as_the_group_says(broker: Broker) -> None:
+    broker.groups.put(SubscriptionGroupConfig(group_name="g", retry_queue_nums=3))
+    await broker.peer().beat("c1", consumers=(consumer("g"),))
+    found = broker.topics.find("%RETRY%g")
+    assert found is not None
+    assert found.write_queue_nums == 3
+
+
+async def test_a_group_that_may_not_be_made_is_still_connected() -> None:
+    async with Broker(auto_create_group=False).running() as broker:
+        await broker.peer().beat("c1", consumers=(consumer("g"),))
+        assert broker.groups.find("g") is None
+        assert broker.topics.find("%RETRY%g") is None
+        assert broker.consumers.find("g") is not None
+
+
+async def test_a_group_whose_name_is_too_long_for_a_retry_topic_has_none(broker: Broker) -> None:
+    group = "g" * 125
+    assert (await broker.peer().beat("c1", consumers=(consumer(group),))).code == 0
+    assert broker.groups.find(group) is not None
+    assert broker.topics.find("%RETRY%" + group) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"nonsense",
+        b'{"consumerDataSet":[],"producerDataSet":[]}',
+    ],
+)
+async def test_a_heartbeat_that_cannot_be_read_is_refused_with_a_reason(broker: Broker, body: bytes) -> None:
+    peer = broker.peer()
+    answer = await peer.ask(RequestCode.HEART_BEAT, body=body)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark
+    assert (await peer.beat("c1")).code == 0
+
+
+async def test_a_heartbeat_of_a_client_that_writes_null_for_nothing_is_understood(broker: Broker) -> None:
+    body = b'{"clientID":"c","consumerDataSet":null,"producerDataSet":[{"groupName":"p"}]}'
+    assert (await broker.peer().ask(RequestCode.HEART_BEAT, body=body)).code == 0
+    assert broker.producers.groups() == ["p"]
+
+
+async def test_all_members_of_a_group_are_notified_of_a_new_one(broker: Broker) -> None:
+    first, second = broker.peer(), broker.peer()
+    await first.beat("c1", consumers=(consumer(),))
+    await broker.let_notices_out()
+    await until(lambda: first.notices == ["g"])
+    await second.beat("c2", consumers=(consumer(),))
+    await broker.let_notices_out()
+    await until(lambda: first.notices == ["g", "g"] and second.notices == ["g"])
+    await second.beat("c2", consumers=(consumer(version=2),))
+    await broker.let_notices_out()
+    assert broker.clock.timer_count == 0
+
+
+async def test_members_are_notified_when_one_says_good_bye_or_is_cut_off(broker: Broker) -> None:
+    stays, leaves, dies = broker.peer(), broker.peer(), broker.peer()
+    for number, peer in enumerate((stays, leaves, dies)):
+        await peer.beat(f"c{number}", consumers=(consumer(),), producers=("p",))
+    await broker.let_notices_out()
+    await until(lambda: stays.notices == ["g"])
+    await leaves.ask(RequestCode.UNREGISTER_CLIENT, {"clientID": "c1", "consumerGroup": "g", "producerGroup": "p"})
+    await broker.let_notices_out()
+    await until(lambda: stays.notices == ["g"] * 2)
+    await dies.client.close()
+    await until(lambda: broker.consumers.client_ids_of("g") == ["c0"])
+    await broker.let_notices_out()
+    await until(lambda: stays.notices == ["g"] * 3)
+    assert [member.client_id for member in broker.producers.members_of("p")] == ["c0"]
+
+
+async def test_no_notice_is_sent_where_the_group_or_the_broker_does_not_want_it(broker: Broker) -> None:
+    broker.groups.put(SubscriptionGroupConfig(group_name="quiet", notify_consumer_ids_changed_enable=False))
+    peer = broker.peer()
+    await peer.beat("c1", consumers=(consumer("quiet"),))
+    assert broker.clock.timer_count == 0
+    await broker.config.update({"notifyConsumerIdsChangedEnable": "false"})
+    await peer.beat("c1", consumers=(consumer("quiet"), consumer("loud")))
+    assert broker.clock.timer_count == 0
+
+
+async def test_a_client_that_stops_beating_is_cut_off_and_the_others_are_notified(broker: Broker) -> None:
+    lively, silent = broker.peer(), broker.peer()
+    await silent.beat("silent", consumers=(consumer(),), producers=("p",))
+    for _ in range(int(SILENCE_S_MAX / SCAN_INTERVAL_S)):
+        await lively.beat("lively", consumers=(consumer(),))
+        await broker.clock.advance(SCAN_INTERVAL_S)
+        broker.handlers.expire_silent()
+    assert broker.consumers.client_ids_of("g") == ["silent", "lively"]
+    await lively.beat("lively", consumers=(consumer(),))
+    lively.notices.clear()
+    await broker.clock.advance(SCAN_INTERVAL_S)
+    broker.handlers.expire_silent()
+    assert broker.consumers.client_ids_of("g") == ["lively"]
+    assert broker.producers.groups() == []
+    await until(lambda: silent.client.find(silent.address) is None)
+    await broker.let_notices_out()
+    await until(lambda: "g" in lively.notices)
+
+
+async def test_the_members_of_a_group_are_listed(broker: Broker) -> None:
+    peer = broker.peer()
+    await peer.beat("c1", consumers=(consumer(),))
+    answer = await peer.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "g"})
+    assert (answer.code, answer.body) == (0, b'{"consumerIdList":["c1"]}')
+
+
+@pytest.mark.parametrize(
+    ("code", "field", "expected"),
+    [
+        (RequestCode.GET_CONSUMER_LIST_BY_GROUP, "consumerGroup", ResponseCode.SYSTEM_ERROR),
+        (RequestCode.GET_CONSUMER_CONNECTION_LIST, "consumerGroup", ResponseCode.CONSUMER_NOT_ONLINE),
+        (RequestCode.GET_PRODUCER_CONNECTION_LIST, "producerGroup", ResponseCode.SYSTEM_ERROR),
+    ],
+)
+async def test_a_group_without_members_is_an_error_that_names_it(
+    broker: Broker, code: int, field: str, expected: int
+) -> None:
+    answer = await broker.peer().ask(code, {field: "nobody"})
+    assert answer.code == expected
+    assert "nobody" in (answer.remark or "")
+    missing = await broker.peer().ask(code)
+    assert missing.code == ResponseCode.SYSTEM_ERROR
+    assert field in (missing.remark or "")
+
+
+async def test_consumers_are_described_with_their_subscriptions(broker: Broker) -> None:
+    peer = broker.peer()
+    await peer.beat("c1", consumers=(consumer(),), language=0, version=399)
+    answer = await peer.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "g"}, encoding=Encoding.BINARY)
+    found = json.loads(answer.body)
+    (connection,) = found.pop("connectionSet")
+    assert connection.pop("clientAddr").startswith("127.0.0.1:")
+    assert connection == {"clientId": "c1", "language": "JAVA", "version": 399}
+    assert found.pop("subscriptionTable")["orders"]["subString"] == "TagA"
+    assert found == {
+        "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+        "consumeType": "CONSUME_PASSIVELY",
+        "messageModel": "CLUSTERING",
+    }
+
+
+async def test_producers_are_listed_by_group_and_all_together(broker: Broker) -> None:
+    peer = broker.peer()
+    await peer.beat("c1", producers=("p1", "p2"), language=None)
+    answer = await peer.ask(RequestCode.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": "p1"})
+    (connection,) = json.loads(answer.body)["connectionSet"]
+    assert (connection["clientId"], connection["version"]) == ("c1", 407)
+    everybody = json.loads((await peer.ask(RequestCode.GET_ALL_PRODUCER_INFO)).body)["data"]
+    assert set(everybody) == {"p1", "p2"}
+    (info,) = everybody["p1"]
+    assert info["remoteIP"] == "/" + connection["clientAddr"]
+    assert info["lastUpdateTimestamp"] == broker.clock.now_ms()
+    assert broker.producers.find_connection("c1") is not None
+
+
+@pytest.mark.parametrize(("kind", "code"), [("TAG", 0), ("", 0), (None, 0), ("SQL92", ResponseCode.SYSTEM_ERROR)])
+async def test_only_expressions_that_the_broker_can_filter_by_pass_its_check(
+    broker: Broker, kind: str | None, code: int
+) -> None:
+    body = {"clientId": "c", "group": "g", "subscriptionData": {"topic": "orders", "expressionType": kind}}
+    answer = await broker.peer().ask(RequestCode.CHECK_CLIENT_CONFIG, body=body)
+    assert answer.code == code
+    if code:
+        assert "SQL92" in (answer.remark or "")
+
+
+async def test_queues_are_locked_renewed_given_back_and_taken_over(broker: Broker) -> None:
+    peer = broker.peer()
+    queue = {"brokerName": "broker-a", "queueId": 0, "topic": "orders"}
+
+    async def lock(client_id: str) -> list[object]:
+        body = {"clientId": client_id, "consumerGroup": "g", "mqSet": [queue]}
+        answer = await peer.ask(RequestCode.LOCK_BATCH_MQ, body=body)
+        found: list[object] = json.loads(answer.body)["lockOKMQSet"]
+        return found
+
+    assert await lock("c1") == [queue]
+    assert await lock("c2") == []
+    body = {"clientId": "c1", "consumerGroup": "g", "mqSet": [queue]}
+    assert (await peer.ask(RequestCode.UNLOCK_BATCH_MQ, body=body)).code == 0
+    assert await lock("c2") == [queue]
+    await broker.clock.advance(61)
+    assert await lock("c1") == [queue]
+
+
+@pytest.mark.parametrize("code", [RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ])
+async def test_a_lock_without_client_or_group_is_refused(broker: Broker, code: int) -> None:
+    answer = await broker.peer().ask(code, body={"mqSet": []})
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "consumerGroup" in (answer.remark or "")

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-# An example that is slow because the machine is busy is no failure; pytest's own time limit guards against endless ones.
+# An example that is slow because the machine is busy is no failure; pytest's own time limit ends what hangs.
 settings.register_profile("skyrocketmq", deadline=None)
 settings.load_profile("skyrocketmq")

@@ -1,0 +1,59 @@
+"""The commands, and how one that fails ends: with a line on standard error and exit code 1, never a traceback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from skyrocketmq import __version__
+from skyrocketmq.cli.namesrv import namesrv
+from skyrocketmq.errors import MQError
+
+__all__ = ["app", "main", "mqnamesrv"]
+
+app = typer.Typer(
+    name="skyrocketmq",
+    help="RocketMQ in Python: name server, broker, clients and tools.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # a wrong option is told in a line that can be read in a log, not in a box
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(namesrv)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"skyrocketmq {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _skyrocketmq(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """RocketMQ in Python: name server, broker, clients and tools."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; ends the process with the exit code."""
+    try:
+        app(args=list(sys.argv[1:] if arguments is None else arguments), prog_name="skyrocketmq")
+    except (MQError, OSError) as error:
+        print(f"skyrocketmq: {_one_line(error)}", file=sys.stderr)
+        sys.exit(1)
+
+
+def mqnamesrv() -> None:
+    """Apache's command name for `skyrocketmq namesrv`."""
+    main(["namesrv", *sys.argv[1:]])
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,60 @@
+"""The life of a server process: an event loop, a service on it, and the signals that end it.
+
+The first SIGTERM or SIGINT sets an event, and the service closes what it opened. A second one ends the process at once,
+for an operator who does not want to wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["run_until_stopped"]
+
+logger = logging.getLogger(__name__)
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def run_until_stopped(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+    """Run a service until it ends; `serve` is given the event that a signal sets, and returns soon after."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve_with_signals(serve))
+
+
+async def _serve_with_signals(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+    stop = asyncio.Event()
+    with _stopped_by_signals(stop):
+        await serve(stop)
+
+
+@contextmanager
+def _stopped_by_signals(stop: asyncio.Event) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+
+    def on_signal(number: signal.Signals) -> None:
+        if stop.is_set():
+            logger.warning("stopping at once", extra={"signal": number.name})
+            os._exit(128 + number)  # nothing is awaited or closed: that is what was asked for
+        logger.info("stopping", extra={"signal": number.name})
+        stop.set()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, on_signal, number)
+    try:
+        yield
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # not on Windows; asyncio's own loop is slower and does the same
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,77 @@
+"""The installed commands as real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+BIN = Path(sys.executable).parent
+WAIT_S = 15.0
+
+
+class Running:
+    """A process that was started: its lines are read as they come, so that it never waits for us."""
+
+    def __init__(self, command: Sequence[str], *, home: Path) -> None:
+        environ = {**os.environ, "HOME": str(home), "PYTHONUNBUFFERED": "1"}
+        self.popen = subprocess.Popen(
+            command, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=home
+        )
+        assert self.popen.stderr is not None
+        self._errors: list[str] = []
+        self._reader = threading.Thread(target=self._errors.extend, args=(self.popen.stderr,), daemon=True)
+        self._reader.start()
+
+    def line(self) -> str:
+        """The next line of its standard output; empty if it has ended."""
+        assert self.popen.stdout is not None
+        return self.popen.stdout.readline().rstrip("\n")
+
+    def signal(self, number: signal.Signals) -> None:
+        self.popen.send_signal(number)
+
+    def wait(self) -> int:
+        code = self.popen.wait(WAIT_S)
+        self._reader.join(WAIT_S)
+        return code
+
+    @property
+    def errors(self) -> str:
+        """What it wrote to standard error; whole once it has been waited for."""
+        return "".join(self._errors)
+
+
+@contextmanager
+def running(command: Sequence[str | Path], *, home: Path) -> Iterator[Running]:
+    """Start a process; whatever happens, it is gone afterwards."""
+    process = Running([str(part) for part in command], home=home)
+    try:
+        yield process
+    finally:
+        if process.popen.poll() is None:
+            process.popen.kill()
+        process.wait()
+        assert process.popen.stdout is not None
+        assert process.popen.stderr is not None
+        process.popen.stdout.close()
+        process.popen.stderr.close()
+
+
+def finished(command: Sequence[str | Path], *, home: Path) -> tuple[int, str, str]:
+    """Run a command to its end: exit code, standard output, standard error."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        env={**os.environ, "HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
+        cwd=home,
+    )
+    return done.returncode, done.stdout, done.stderr

@@ -22,7 +22,7 @@ def test_every_seed_is_understood() -> None:
 
 
 def test_damaged_inputs_give_a_value_or_a_protocol_error() -> None:
-    outcome = run(inputs=15_000, seed=20_240_229)
+    outcome = run(inputs=40_000, seed=20_240_229)
     assert outcome.failure is None
     assert set(outcome.per_target) == {target.name for target in TARGETS}  # each decoder got something it could read
 

@@ -1,0 +1,149 @@
+"""The rules of the house, read from the source itself: which way imports point, what is pure, who may wait."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "skyrocketmq"
+
+# Each part imports only what stands above it.
+PARTS = [
+    "errors",
+    "ports",
+    "config",
+    "model",
+    "wire",
+    "filters",
+    "store",
+    "net",
+    "nameserver",
+    "broker",
+    "client",
+    "admin",
+    "dashboard",
+    "spark",
+    "embedded",
+    "testing",
+    "cli",
+]
+PURE_PARTS = ["model", "wire", "filters"]
+IMPURE_MODULES = {"asyncio", "os", "pathlib", "socket", "threading", "time"}
+
+# Time comes in through `ports.Clock`, so that a test can move it.
+WAITS_AND_CLOCKS = {
+    "asyncio": {"sleep", "timeout", "timeout_at", "wait_for"},
+    "time": {"monotonic", "monotonic_ns", "sleep", "time", "time_ns"},
+}
+PARTS_WITH_A_CLOCK = {"ports", "testing"}
+
+SOURCES = sorted(path for path in PACKAGE.rglob("*.py"))
+
+
+def part_of(path: Path) -> str:
+    """The part a source file belongs to; empty for what lies beside the parts, such as the package's own face."""
+    name = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    return name if name in PARTS else ""
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    """The full names of the modules that a file imports, also inside functions and for type checking only."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "imports are written in full"
+            yield str(node.module)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def imported_parts(path: Path) -> set[str]:
+    names = (name.split(".") for name in imported_modules(path))
+    return {name[1] for name in names if len(name) > 1 and name[0] == "skyrocketmq" and name[1] in PARTS}
+
+
+def used_names(path: Path, module: str) -> set[str]:
+    """What a file uses of a module, as `module.name`, under another name of the module, or imported by name."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    used: set[str] = set()
+    aliases: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            aliases |= {alias.asname or alias.name for alias in node.names if alias.name == module}
+        elif isinstance(node, ast.ImportFrom) and node.module == module and not node.level:
+            used |= {alias.name for alias in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in aliases:
+            used.add(node.attr)
+    return used
+
+
+def in_parts(*parts: str) -> list[Path]:
+    return [path for path in SOURCES if part_of(path) in parts]
+
+
+def file_id(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
+def test_every_directory_of_the_package_is_a_known_part() -> None:
+    found = {path.name for path in PACKAGE.iterdir() if path.is_dir() and any(path.glob("*.py"))}
+    assert found <= set(PARTS)
+
+
+@pytest.mark.parametrize("path", in_parts(*PARTS), ids=file_id)
+def test_a_part_imports_only_what_stands_above_it(path: Path) -> None:
+    part = part_of(path)
+    above = {*PARTS[: PARTS.index(part)], part}
+    assert imported_parts(path) <= above
+
+
+@pytest.mark.parametrize("path", in_parts(*PURE_PARTS), ids=file_id)
+def test_pure_code_knows_no_io(path: Path) -> None:
+    assert {name.split(".")[0] for name in imported_modules(path)}.isdisjoint(IMPURE_MODULES)
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if part_of(path) not in PARTS_WITH_A_CLOCK], ids=file_id)
+def test_time_is_read_and_waited_for_only_behind_the_clock(path: Path) -> None:
+    for module, names in WAITS_AND_CLOCKS.items():
+        assert used_names(path, module).isdisjoint(names)
+
+
+class TestTheseChecks:
+    """The checks themselves: each must be able to find what it looks for."""
+
+    def write(self, tmp_path: Path, text: str) -> Path:
+        path = tmp_path / "sample.py"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "import asyncio\nasyncio.sleep(1)",
+            "import asyncio as loop\nasync def f():\n    await loop.sleep(1)",
+            "from asyncio import sleep",
+            "from asyncio import sleep as pause",
+        ],
+    )
+    def test_a_wait_is_found_under_any_name(self, tmp_path: Path, text: str) -> None:
+        assert "sleep" in used_names(self.write(tmp_path, text), "asyncio")
+
+    def test_a_method_of_the_same_name_is_no_wait(self, tmp_path: Path) -> None:
+        text = "import asyncio\nasyncio.gather()\nclock.sleep(1)"
+        assert used_names(self.write(tmp_path, text), "asyncio") == {"gather"}
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "import skyrocketmq.store.log",
+            "from skyrocketmq.store import log",
+            "from skyrocketmq import store",
+            "def f():\n    from skyrocketmq.store.log import CommitLog",
+        ],
+    )
+    def test_an_import_of_a_part_is_found_in_any_form(self, tmp_path: Path, text: str) -> None:
+        assert imported_parts(self.write(tmp_path, text + "\nimport msgspec")) == {"store"}

@@ -22,8 +22,8 @@ from tests.interop.processes import Process, free_port
 from tests.interop.routes import all_addresses
 from tests.interop.toolchain import Toolchain
 
-READY_TIMEOUT_S = 45.0
-MQADMIN_TIMEOUT_S = 45.0
+READY_TIMEOUT_S = 90.0
+MQADMIN_TIMEOUT_S = 60.0
 DEFAULT_CLUSTER = "DefaultCluster"
 
 # Small and quick to start: what the tests want.

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import msgspec
 
 CALL_TIMEOUT_S = 30.0
-START_TIMEOUT_S = 45.0
+START_TIMEOUT_S = 90.0
 EXIT_TIMEOUT_S = 15.0
 LOG_TAIL_CHARACTERS = 4_000
 

@@ -130,7 +130,8 @@ final class Messages {
         entry.put("keys", message.getKeys());
         entry.put("properties", message.getProperties());
         entry.put("flag", message.getFlag());
-        entry.put("msg_id", message.getMsgId());
+        // The reply to a request never was in a store, and has no id.
+        entry.put("msg_id", message.getMsgId() == null ? "" : message.getMsgId());
         entry.put("offset_msg_id",
             message instanceof MessageClientExt ? ((MessageClientExt) message).getOffsetMsgId() : message.getMsgId());
         entry.put("broker", message.getBrokerName());

@@ -20,6 +20,7 @@ from skyrocketmq.config import (
 )
 from skyrocketmq.errors import ConfigError
 from skyrocketmq.ports import LocalDisk, SystemClock
+from skyrocketmq.testing import FaultyDisk, ManualClock, PowerLost
 
 
 @pytest.fixture
@@ -188,3 +189,28 @@ def test_a_broker_shows_what_apaches_shows(holder: ConfigHolder[BrokerConfig]) -
     assert shown["brokerRole"] == "ASYNC_MASTER"
     assert shown["strange"] == "kept"
     assert "haMasterAddress" not in shown  # it has no value
+
+
+async def test_a_power_cut_during_a_change_leaves_the_old_file_or_the_new_one() -> None:
+    directory = Path("/conf")
+    crash_at = 0
+    while True:
+        disk = FaultyDisk(directories=[directory])
+        disk.replace(directory / "namesrv.conf", b"listenPort=1\norderMessageEnable=false\n")
+        loaded = load_namesrv_config(directory / "namesrv.conf", {}, disk=disk)
+        holder = ConfigHolder(loaded, disk=disk, clock=ManualClock())
+        disk.crash_at = len(disk.calls) + crash_at
+        try:
+            await holder.update({"orderMessageEnable": "true"})
+        except PowerLost:
+            acknowledged = False
+        else:
+            acknowledged = True
+        for seed in range(10):
+            found = load_namesrv_config(directory / "namesrv.conf", {}, disk=disk.after_power_loss(seed)).config
+            assert found.server.listen_port == 1
+            assert found.order_message_enable or not acknowledged
+        if acknowledged:
+            break
+        crash_at += 1
+    assert crash_at > 5, "the change was made in several calls, each of them tried"

@@ -18,6 +18,7 @@ from skyrocketmq.config import (
     split_assignments,
 )
 from skyrocketmq.errors import ConfigError
+from tests.config import apache_keys
 
 MINIMAL = """
 brokerClusterName = DefaultCluster
@@ -44,6 +45,18 @@ def test_apaches_minimal_file_starts_without_a_warning(conf: Path) -> None:
     assert loaded.config.store.flush_disk_type is FlushDiskType.ASYNC_FLUSH
     assert loaded.sources["fileReservedTime"] is Source.FILE
     assert loaded.store_path == conf
+
+
+def test_a_file_with_all_of_apaches_keys_starts_without_a_warning(conf: Path) -> None:
+    """Such a file is what Apache's broker leaves after a change at run time."""
+    keys = apache_keys.BROKER | apache_keys.STORE | apache_keys.SERVER | apache_keys.CLIENT | {"listenPort": "10911"}
+    samples = {"brokerName": "a", "brokerIP1": "10.0.0.1", "brokerIP2": "10.0.0.1", "storePathRootDir": "/data"}
+    texts = {name: samples.get(name, "5") if text == apache_keys.MACHINE else text for name, text in keys.items()}
+    conf.write_text("".join(f"{name}={text}\n" for name, text in texts.items() if text is not None))
+    loaded = load_broker_config(conf, {})
+    assert loaded.warnings == ()
+    assert loaded.unknown == {}
+    assert loaded.config.broker_ip == "10.0.0.1"
 
 
 def test_a_slave_and_its_keys_are_read_from_a_file(conf: Path) -> None:

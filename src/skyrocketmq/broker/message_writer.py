@@ -1,26 +1,26 @@
 """Storing one message that the broker makes or changes itself: the general way into the store.
 
 Sends that need a decision, messages that consumers hand back, delayed ones that are due: all become an
-`OutgoingMessage` and pass here. Rule 1: properties are pairs of bytes until the very end, so that nothing a producer put
-in is changed by decoding. Rule 2: a delay level sends the message to the schedule topic, with the way back in its
-properties. Rule 3: the plain send path (`send`) and this one write the same bytes for the same message.
+`OutgoingMessage` and pass here. Rule 1: properties are pairs of bytes until the very end, so that nothing of what a
+producer put in is changed by decoding. Rule 2: a delay level sends the message to the schedule topic, with the way back
+in its properties. Rule 3: the plain send path (`send`) and this one write the same for the same message.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from skyrocketmq.errors import ProtocolError
 from skyrocketmq.model import properties as names
 from skyrocketmq.model.flags import TransactionType, transaction_type
 from skyrocketmq.model.names import SCHEDULE_TOPIC
-from skyrocketmq.store import MessageStore
-from skyrocketmq.store.appender import REFUSED
-from skyrocketmq.store.key_hash import TopicKeys
-from skyrocketmq.store.record_shape import RecordShape
-from skyrocketmq.store.statuses import PutStatus
+from skyrocketmq.store import MessageStore, NewMessage, PutResult
+from skyrocketmq.wire.properties import split_properties
+from skyrocketmq.wire.records import HEADS, scan_record
 
-__all__ = ["MessageWriter", "OutgoingMessage", "Stored", "delay_level_of"]
+__all__ = ["MessageWriter", "OutgoingMessage", "delay_level_of", "properties_text"]
 
 _WAIT: Final = names.WAIT.encode()
 _DELAY: Final = names.DELAY.encode()
@@ -45,71 +45,94 @@ class OutgoingMessage:
     prepared_offset: int = 0
     store_host: bytes | None = None
 
+    @classmethod
+    def copy_of(cls, record: bytes | memoryview) -> OutgoingMessage:
+        """A message with everything that a stored record says; `ProtocolError` if it is none."""
+        scanned = scan_record(record, 0, len(record), check_crc=False)
+        if scanned is None:
+            raise ProtocolError("the end of a log file is no message")
+        _, topic, queue_id, _, _, sys_flag, _, prepared, properties = scanned
+        head = HEADS[(sys_flag >> 4) & 3]
+        _, _, _, _, flag, _, _, _, born_ms, born_host, _, store_host, reconsumed, _, body_bytes = head.unpack_from(
+            record
+        )
+        return cls(
+            topic=topic.decode("utf-8", "replace"),
+            queue_id=queue_id,
+            body=bytes(record[head.size : head.size + body_bytes]),
+            properties=split_properties(properties),
+            born_ms=born_ms,
+            born_host=born_host,
+            flag=flag,
+            sys_flag=sys_flag,
+            reconsume_times=reconsumed,
+            prepared_offset=prepared,
+            store_host=store_host,
+        )
+
     @property
     def waits(self) -> bool:
         """Whether its sender wants to hear only after flush and replication; it does unless it says otherwise."""
         return self.properties.get(_WAIT, b"true").lower() == b"true"
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """What became of a message: the places where `status.is_stored`, else a remark for its sender."""
-
-    status: PutStatus
-    log_offset: int = -1
-    queue_offset: int = -1
-    end_offset: int = -1  # where its record, or the last of its batch, ends in the log
-    remark: str = ""
-
-
 class MessageWriter:
-    """Puts single messages into the store, each with a commit of its own."""
+    """Puts messages into the store, each call with a commit of its own."""
 
-    def __init__(self, store: MessageStore, *, delay_levels_ms: tuple[int, ...]) -> None:
+    def __init__(self, store: MessageStore) -> None:
         self._store = store
-        self._delay_levels_ms = delay_levels_ms
 
-    def put(self, message: OutgoingMessage) -> Stored:
+    def put(self, message: OutgoingMessage) -> PutResult:
         """Store the message now; flushing and replicating are the caller's to wait for."""
         properties = dict(message.properties)
         topic, queue_id = message.topic, message.queue_id
         level = delay_level_of(properties)
         if level > 0 and transaction_type(message.sys_flag) in _DELAYABLE:
-            level = min(level, len(self._delay_levels_ms))
+            level = min(level, len(self._store.config.delay_levels_ms))
             properties[_DELAY] = b"%d" % level
             properties[_REAL_TOPIC] = topic.encode()
             properties[_REAL_QUEUE_ID] = b"%d" % queue_id
             topic, queue_id = SCHEDULE_TOPIC, level - 1
         else:
             properties.pop(_WAIT, None)
-        appender = self._store.appender
-        if not appender.begin():
-            return self._refused()
-        text = b"\x02".join([b"%b\x01%b" % pair for pair in properties.items()])
-        shape, key = RecordShape.of(TopicKeys(topic), text, delay_levels_ms=self._delay_levels_ms)
-        queue = self._store.queue(topic, queue_id)
-        queue_offset = queue.next_offset
-        log_offset = appender.add_special(
-            queue,
-            shape,
-            key,
-            message.body,
-            message.flag,
-            message.sys_flag,
-            message.born_ms,
-            message.born_host,
-            message.reconsume_times,
-            message.prepared_offset,
-            message.store_host,
-        )
-        if log_offset == REFUSED or not appender.commit():
-            return self._refused()
-        return Stored(PutStatus.PUT_OK, log_offset, queue_offset, int(self._store.log.max_offset))
+        return self._store.put(_new_message(message, topic, queue_id, properties_text(properties)))
 
-    def _refused(self) -> Stored:
-        refusal = self._store.appender.refusal
-        assert refusal is not None, "whoever refuses says why"
-        return Stored(refusal.status, remark=refusal.remark)
+    def put_batch(self, batch: OutgoingMessage, entries: Sequence[tuple[int, bytes, bytes]]) -> list[PutResult]:
+        """Store the entries (flag, body, properties) of a batch, all or none, one after the other in its queue."""
+        messages = [
+            _new_message(batch, batch.topic, batch.queue_id, properties, flag=flag, body=body)
+            for flag, body, properties in entries
+        ]
+        return self._store.put_batch(messages)
+
+
+def _new_message(
+    message: OutgoingMessage,
+    topic: str,
+    queue_id: int,
+    properties: bytes,
+    *,
+    flag: int | None = None,
+    body: bytes | None = None,
+) -> NewMessage:
+    return NewMessage(
+        topic=topic,
+        queue_id=queue_id,
+        body=message.body if body is None else body,
+        properties=properties,
+        born_timestamp=message.born_ms,
+        born_host=message.born_host,
+        flag=message.flag if flag is None else flag,
+        sys_flag=message.sys_flag,
+        reconsume_times=message.reconsume_times,
+        prepared_transaction_offset=message.prepared_offset,
+        store_host=message.store_host,
+    )
+
+
+def properties_text(properties: dict[bytes, bytes]) -> bytes:
+    """The text of a record for these pairs."""
+    return b"\x02".join([b"%b\x01%b" % pair for pair in properties.items()])
 
 
 def delay_level_of(properties: dict[bytes, bytes]) -> int:

@@ -1,8 +1,8 @@
 """The send path: received bytes in, stored messages and answers out.
 
-A hot module. A buffer is a batch: all plain sends in it become records that are written with one call, and their answers
-leave with one. Steps a message: find its frame, recognise its header (`send_headers`), add its record (`Appender.add`),
-format its answer. No object is made for it but its record's head, its cell and its answer.
+A hot module. A buffer is a batch: all plain sends in it become records that are written with one call, and their
+answers leave with one. Steps a message: find its frame, recognise its header (`send_headers`), add its record
+(`Appender.add`), format its answer. No object is made for it but its record's head, its cell and its answer.
 
 Rule 1: this path takes plain sends only. Any other frame is handled by the dispatcher, after what came before it has
 been stored, so that requests of one connection act in the order in which they were sent.
@@ -17,10 +17,12 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
+from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.send_headers import SendHeaders
 from skyrocketmq.broker.send_rules import put_status_answer
 from skyrocketmq.errors import ProtocolError
 from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.net.dispatch import encode_reply
 from skyrocketmq.store import MessageStore
 from skyrocketmq.store.appender import REFUSED
 from skyrocketmq.store.statuses import PutStatus, Refusal
@@ -39,16 +41,19 @@ _number: Final = Struct(">i").pack
 class SendPath:
     """A feed for a broker's connections: plain sends here, everything else to the dispatcher."""
 
-    def __init__(self, store: MessageStore, headers: SendHeaders, dispatcher: Dispatcher) -> None:
-        self.is_enabled = True  # off while every request has to be looked at: access control, a time to start at
+    def __init__(
+        self, store: MessageStore, durability: Durability, headers: SendHeaders, dispatcher: Dispatcher
+    ) -> None:
+        self.accept_from_ms = 0  # before this time sends are refused, in the general way
         self._store = store
+        self._durability = durability
         self._headers = headers
         self._dispatcher = dispatcher
 
     def feed(self, data: bytes, connection: Connection) -> tuple[int, Sequence[bytes]]:
         """Handle the complete frames of a buffer; see `Connection`."""
         appender = self._store.appender
-        if not self.is_enabled or not appender.begin():
+        if not appender.begin() or appender.now_ms < self.accept_from_ms:
             return self._dispatcher.feed(data, connection)
         try:
             places, used_bytes = split_frames(data)
@@ -60,7 +65,7 @@ class SendPath:
         born_host = connection.peer_host
         replies: list[bytes] = []
         now: list[bytes] = []  # answers that wait for nothing, where others do
-        is_safe_at_once = self._store.is_safe_at_once
+        is_safe_at_once = self._durability.is_at_once
         for place in places:
             word, header_at, body_at, end = place
             is_json = word < _BINARY_WORD
@@ -68,15 +73,12 @@ class SendPath:
             if send is None or not send[1].is_plain:
                 # What was added so far comes first, and what follows may not see half a batch.
                 replies = self._settle(replies, connection)
-                if not self._handle_other(data, place, connection, now):
+                if not self._handle_other(data, place, connection, now) or not appender.begin():
                     return end, now + replies
-                appender.begin()
                 continue
             queue, shape, key, opaque, frame_flag, sys_flag, born_ms, flag, reconsumed = send
             queue_offset = queue.queue.next_offset
-            log_offset = add(
-                queue.queue, shape, key, data[body_at:end], flag, sys_flag, born_ms, born_host, reconsumed
-            )
+            log_offset = add(queue.queue, shape, key, data[body_at:end], flag, sys_flag, born_ms, born_host, reconsumed)
             if frame_flag & _ONEWAY_BIT:
                 continue
             if log_offset == REFUSED:
@@ -108,10 +110,9 @@ class SendPath:
             connection.refuse(error)
             return False
         reply = self._dispatcher.handle(frame, connection)
-        if word >= _BINARY_WORD:
-            self._headers.learn(frame, data, header_at, body_at)
+        self._headers.learn(frame, data, header_at, body_at)
         if reply is not None:
-            replies.append(self._dispatcher.encode_reply(frame, reply))
+            replies.append(encode_reply(frame, reply))
             return sum(map(len, replies)) < REPLY_BYTES_TOGETHER_MAX
         return not connection.is_paused
 
@@ -125,13 +126,13 @@ class SendPath:
         if not appender.commit():
             assert appender.refusal is not None, "whoever refuses says why"
             replies = [self._corrected(reply, appender.failed_from, appender.refusal) for reply in replies]
-        if self._store.is_safe_at_once or not replies:
+        if self._durability.is_at_once or not replies:
             return replies
 
         def answer(status: PutStatus) -> None:
             connection.write(replies if status is PutStatus.PUT_OK else [_less_safe(r, status) for r in replies])
 
-        self._store.when_safe(self._store.log.max_offset, answer)
+        self._durability.when_safe(self._store.log.max_offset, answer)
         return []
 
     def _refused(self, data: bytes, place: tuple[int, int, int, int]) -> bytes:

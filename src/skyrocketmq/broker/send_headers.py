@@ -14,6 +14,7 @@ A header whose parts are not known is read field by field in the general way; th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
@@ -21,7 +22,8 @@ import msgspec
 
 from skyrocketmq.broker.send_topics import SendQueue, SendShape, SendTopic
 from skyrocketmq.model.numbers import Int32, Int64
-from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.frames import Encoding, Frame
+from skyrocketmq.wire.headers_codec import Ext
 
 __all__ = ["PlainSend", "SendHeaders"]
 
@@ -67,10 +69,14 @@ _read_json: Final = msgspec.json.Decoder(_SendHeader, strict=False).decode
 
 
 class SendHeaders:
-    """The tables of one broker. `topics` holds the topics that plain sends may go to, by name."""
+    """The tables of one broker.
 
-    def __init__(self) -> None:
-        self.topics: dict[str, SendTopic] = {}
+    `open_topic` is asked once for each topic that was sent to, and says whether plain sends may go there.
+    """
+
+    def __init__(self, open_topic: Callable[[str], SendTopic | None]) -> None:
+        self._open_topic = open_topic
+        self._topics: dict[str, SendTopic] = {}
         self._starts: dict[bytes, SendTopic] = {}
         self._ends: dict[bytes, int] = {}  # the rest of a header -> reconsume times
         self._flags: dict[bytes, int] = {}
@@ -78,11 +84,11 @@ class SendHeaders:
     def forget(self, topics: frozenset[str] | None = None) -> None:
         """Drop what was kept about some topics, or about all."""
         if topics is None:
-            self.topics.clear()
+            self._topics.clear()
             self._starts.clear()
-        elif not topics.isdisjoint(self.topics):
+        elif not topics.isdisjoint(self._topics):
             for topic in topics:
-                self.topics.pop(topic, None)
+                self._topics.pop(topic, None)
             self._starts = {text: topic for text, topic in self._starts.items() if topic.name not in topics}
 
     def read_json(self, header: bytes) -> PlainSend | None:
@@ -93,7 +99,7 @@ class SendHeaders:
         except (ValueError, RecursionError):
             return None
         fields = read.ext
-        topic = self.topics.get(fields.b)
+        topic = self._topics.get(fields.b)
         if topic is None or read.code != 310 or fields.m != "false":
             return None
         queue = topic.find_queue(fields.e)
@@ -133,15 +139,25 @@ class SendHeaders:
         return queue, shape, key, opaque, frame_flag, sys_flag, int(born), flag, reconsumed
 
     def learn(self, frame: Frame, data: bytes, at: int, end: int) -> None:
-        """Remember the parts of a binary header that was read field by field and is a plain send."""
+        """Remember the topic of a send that was handled in the general way, and the parts of its binary header."""
         ext = frame.ext
-        if frame.code != 310 or not ext or frame.remark is not None or list(ext)[:9] != _LETTERS_BEFORE_REST:
+        if frame.code != 310 or not ext or (ext.get("m") or "false") != "false":
             return
-        topic = self.topics.get(ext["b"] or "")
-        if topic is None or (ext.get("m") or "false") != "false":
+        topic = self._find_topic(ext.get("b") or "")
+        if topic is not None and frame.encoding is Encoding.BINARY and frame.remark is None:
+            self._learn_parts(topic, ext, data[at + _EXT_AT : end])
+
+    def _find_topic(self, name: str) -> SendTopic | None:
+        topic = self._topics.get(name) or self._open_topic(name)
+        if topic is not None:
+            self._topics[name] = topic
+        return topic
+
+    def _learn_parts(self, topic: SendTopic, ext: Ext, fields: bytes) -> None:
+        if list(ext)[:9] != _LETTERS_BEFORE_REST:
             return
         texts = {letter: _field(letter, value) for letter, value in ext.items()}
-        if b"".join(texts.values()) != data[at + _EXT_AT : end]:
+        if b"".join(texts.values()) != fields:
             return  # fields twice, or empty ones: what is looked up must be all there is
         try:
             queue = topic.find_queue(int(ext["e"] or ""))

@@ -25,7 +25,7 @@ from skyrocketmq.net.connection import Connection
 from skyrocketmq.wire.codes import ResponseCode
 from skyrocketmq.wire.frames import Encoding, Frame, decode_frame, encode_frame, split_frames
 
-__all__ = ["Dispatcher", "Handler", "Hook", "failure_answer"]
+__all__ = ["Dispatcher", "Handler", "Hook", "encode_reply", "failure_answer"]
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class Dispatcher:
                 return len(data), replies
             reply = self.handle(frame, connection)
             if reply is not None:
-                encoded = _encode_reply(frame, reply)
+                encoded = encode_reply(frame, reply)
                 replies.append(encoded)
                 reply_bytes += len(encoded)
                 if reply_bytes > REPLY_BYTES_TOGETHER_MAX:
@@ -154,7 +154,7 @@ class Dispatcher:
         except Exception as error:
             reply = failure_answer(frame, error)
         if reply is not None and not frame.flag & _ONEWAY_BIT:
-            connection.write([_encode_reply(frame, reply)])
+            connection.write([encode_reply(frame, reply)])
 
 
 def failure_answer(frame: Frame, error: BaseException) -> Frame:
@@ -174,7 +174,8 @@ def _json_answer(frame: Frame, code: int, remark: str) -> Frame:
     return answer
 
 
-def _encode_reply(frame: Frame, reply: Frame) -> bytes:
+def encode_reply(frame: Frame, reply: Frame) -> bytes:
+    """The bytes of an answer; of the failure, if it cannot be written."""
     try:
         return encode_frame(reply)
     except Exception as error:  # an answer that cannot be written is a failed request: too large, or wrongly typed

@@ -1,0 +1,71 @@
+"""Finding messages by key (12) and by their place in the log (33)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skyrocketmq.config import BrokerConfig, ConfigHolder
+from skyrocketmq.errors import broker_error
+from skyrocketmq.model.numbers import INT64_MAX
+from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.store import MessageStore
+from skyrocketmq.wire.codes import RequestCode, ResponseCode
+from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.headers_codec import decode_header, encode_header
+from skyrocketmq.wire.headers_pull import QueryMessageAnswer, QueryMessageHeader, ViewMessageHeader
+
+__all__ = ["QueryHandlers"]
+
+
+class QueryHandlers:
+    """Answers queries. `register` puts them into a dispatcher."""
+
+    def __init__(self, *, config: ConfigHolder[BrokerConfig], store: MessageStore) -> None:
+        self._config = config
+        self._store = store
+
+    def register(self, dispatcher: Dispatcher) -> None:
+        dispatcher.register(RequestCode.QUERY_MESSAGE, self.query_message)
+        dispatcher.register(RequestCode.VIEW_MESSAGE_BY_ID, self.view_message)
+
+    async def query_message(self, frame: Frame, connection: Connection) -> Frame:
+        header = decode_header(QueryMessageHeader, frame.ext)
+        if header.topic is None or header.key is None:
+            raise broker_error(ResponseCode.SYSTEM_ERROR, "a query needs the fields topic and key")
+        store = self._config.current.store
+        count_max = store.unique_query_count_max if header.is_unique_key else header.max_num or 0
+        found = await self._store.query(
+            header.topic,
+            header.key,
+            count_max=min(count_max, store.index_query_count_max),
+            begin_ms=header.begin_timestamp or 0,
+            end_ms=INT64_MAX if header.end_timestamp is None else header.end_timestamp,
+        )
+        answer = QueryMessageAnswer(
+            index_last_update_timestamp=found.index_last_update_ms,
+            index_last_update_log_offset=found.index_last_update_offset,
+        )
+        if not found.records:
+            return frame.reply(
+                ResponseCode.QUERY_NOT_FOUND,
+                remark=f"no message of topic {header.topic} with key {header.key} in that time",
+                ext=encode_header(answer),
+            )
+        return frame.reply(ext=encode_header(answer), body=_joined(found.records))
+
+    async def view_message(self, frame: Frame, connection: Connection) -> Frame:
+        header = decode_header(ViewMessageHeader, frame.ext)
+        if header.offset is None:
+            raise broker_error(ResponseCode.SYSTEM_ERROR, "to view a message, its offset is needed")
+        record = await self._store.message_at(header.offset)
+        if record is None:
+            raise broker_error(
+                ResponseCode.SYSTEM_ERROR,
+                f"there is no message at offset {header.offset} of the log of broker "
+                f"{self._config.current.broker_name}: it has expired, or the id belongs to another broker",
+            )
+        return frame.reply(body=bytes(record))
+
+
+def _joined(records: Sequence[bytes | memoryview]) -> bytes:
+    return b"".join(records)

@@ -1,0 +1,146 @@
+"""What answers a broker's requests: the handlers, put together, and the two feeds that its ports are served with.
+
+The main port answers everything. The fast port is for clients that keep administration apart from consumption: it
+answers all but pulls, which may be held for long.
+"""
+
+from __future__ import annotations
+
+from skyrocketmq.broker.durability import Durability
+from skyrocketmq.broker.handlers_clients import ClientHandlers
+from skyrocketmq.broker.handlers_config import ConfigHandlers
+from skyrocketmq.broker.handlers_groups import GroupHandlers
+from skyrocketmq.broker.handlers_queries import QueryHandlers
+from skyrocketmq.broker.identity import BrokerIdentity
+from skyrocketmq.broker.message_writer import MessageWriter
+from skyrocketmq.broker.notices import ChangeNotices
+from skyrocketmq.broker.offset_moved import OffsetMovedEvents
+from skyrocketmq.broker.pull import PullHandler
+from skyrocketmq.broker.registration import Registrar
+from skyrocketmq.broker.send import SendPath
+from skyrocketmq.broker.send_back import SendBackHandler
+from skyrocketmq.broker.send_handler import SendHandler
+from skyrocketmq.broker.send_headers import SendHeaders
+from skyrocketmq.broker.send_topics import AnswerTexts, SendTopic
+from skyrocketmq.broker.tables import BrokerTables
+from skyrocketmq.broker.topics import TopicsChanged
+from skyrocketmq.config import BrokerConfig, ConfigHolder
+from skyrocketmq.model.names import CLOSED_TOPICS, PERM_WRITE, is_retry_topic
+from skyrocketmq.net import Connection, Dispatcher, Feed
+from skyrocketmq.ports import Clock
+from skyrocketmq.store import MessageStore
+
+__all__ = ["BrokerParts"]
+
+
+class BrokerParts:
+    """The handlers of one broker."""
+
+    def __init__(
+        self,
+        identity: BrokerIdentity,
+        config: ConfigHolder[BrokerConfig],
+        store: MessageStore,
+        tables: BrokerTables,
+        registrar: Registrar,
+        *,
+        store_host: bytes,
+        clock: Clock,
+    ) -> None:
+        self._store_host = store_host
+        self._config = config
+        self._store = store
+        self._tables = tables
+        self._clock = clock
+        self._notices = ChangeNotices(tables.consumers.members_of, clock=clock)
+        durability = Durability(store)
+        writer = MessageWriter(store)
+        self.clients = ClientHandlers(
+            config=config,
+            topics=tables.topics,
+            groups=tables.groups,
+            consumers=tables.consumers,
+            producers=tables.producers,
+            locks=tables.locks,
+            notices=self._notices,
+            clock=clock,
+        )
+        self.pulls = PullHandler(
+            config=config,
+            topics=tables.topics,
+            groups=tables.groups,
+            consumers=tables.consumers,
+            offsets=tables.offsets,
+            store=store,
+            offset_moved=OffsetMovedEvents(writer, broker_name=identity.broker_name, host=store_host, clock=clock),
+            clock=clock,
+        )
+        store.on_arrival = self.pulls.held.arrived
+        handlers = (
+            SendHandler(
+                config=config,
+                topics=tables.topics,
+                groups=tables.groups,
+                store=store,
+                durability=durability,
+                writer=writer,
+                store_host=store_host,
+                clock=clock,
+            ),
+            SendBackHandler(config=config, topics=tables.topics, groups=tables.groups, store=store, writer=writer),
+            QueryHandlers(config=config, store=store),
+            self.clients,
+            GroupHandlers(config=config, groups=tables.groups, groups_file=tables.groups_saver, offsets=tables.offsets),
+            ConfigHandlers(config),
+        )
+        main, fast = Dispatcher(), Dispatcher()
+        for dispatcher in (main, fast):
+            for handler in handlers:
+                handler.register(dispatcher)
+        self.pulls.register(main)
+
+        self._headers = SendHeaders(self._open_topic)
+        self._send_paths = [SendPath(store, durability, self._headers, dispatcher) for dispatcher in (main, fast)]
+        self.main_feed: Feed = self._send_paths[0].feed
+        self.fast_feed: Feed = self._send_paths[1].feed
+        tables.topics.listeners.append(self._topics_changed)
+        self.apply_config(config.current)
+
+    # -- what the send path may take for granted
+
+    def _open_topic(self, name: str) -> SendTopic | None:
+        """The topic for plain sends; None if sends to it need a decision."""
+        topic = self._tables.topics.find(name)
+        config = self._config.current
+        if topic is None or name in CLOSED_TOPICS or is_retry_topic(name):
+            return None
+        if topic.order and not config.permission & PERM_WRITE:
+            return None
+        return SendTopic(topic, cluster=config.cluster_name, texts=self._texts, open_queue=self._store.queue)
+
+    def _topics_changed(self, change: TopicsChanged) -> None:
+        self._headers.forget(change.names)
+
+    def apply_config(self, config: BrokerConfig) -> None:
+        """Follow a configuration that has changed: nothing that was derived from the old one is kept."""
+        self._texts = AnswerTexts(store_host=self._store_host, region=config.region_id, trace_on=config.trace_on)
+        self._headers.forget()
+        for path in self._send_paths:
+            path.accept_from_ms = config.start_accept_send_at_ms
+        self._store.appender.set_message_bytes_max(config.store.message_bytes_max)
+
+    # -- comings and goings
+
+    def connection_closed(self, connection: Connection) -> None:
+        self.pulls.held.forget(connection)
+        self.clients.connection_closed(connection)
+
+    def expire_silent(self) -> None:
+        self.clients.expire_silent()
+
+    def release_held(self) -> None:
+        """Answer whoever waits: the broker is stopping."""
+        self.pulls.held.release_all()
+
+    def close(self) -> None:
+        self._notices.close()

@@ -1,0 +1,170 @@
+"""Pulls: messages of a queue to a consumer, at once or when they come (11).
+
+A hot module: one call a pull, whatever the number of messages. Records leave as slices of the log behind a head of the
+answer, in one write, and are not copied on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from skyrocketmq.broker.clients import ConsumerTable
+from skyrocketmq.broker.consumer_offsets import ConsumerOffsets
+from skyrocketmq.broker.groups import GroupTable
+from skyrocketmq.broker.held_pulls import HeldPull, HeldPulls
+from skyrocketmq.broker.offset_moved import OffsetMovedEvents
+from skyrocketmq.broker.pull_rules import PullPlan, check_pull, pull_code
+from skyrocketmq.broker.topics import TopicTable
+from skyrocketmq.config import BrokerConfig, ConfigHolder
+from skyrocketmq.errors import broker_error
+from skyrocketmq.model.flags import PULL_COMMIT_OFFSET, PULL_SUSPEND
+from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.net.dispatch import failure_answer
+from skyrocketmq.ports import Clock
+from skyrocketmq.store import GetResult, GetStatus, MessageStore, Pending
+from skyrocketmq.wire.codes import RequestCode, ResponseCode
+from skyrocketmq.wire.frames import Frame, encode_head
+from skyrocketmq.wire.headers_codec import decode_header
+from skyrocketmq.wire.headers_pull import PullMessageHeader
+
+__all__ = ["PullHandler"]
+
+
+class PullHandler:
+    """Answers pulls, and holds those that found nothing. `register` puts it into a dispatcher."""
+
+    def __init__(
+        self,
+        *,
+        config: ConfigHolder[BrokerConfig],
+        topics: TopicTable,
+        groups: GroupTable,
+        consumers: ConsumerTable[Connection],
+        offsets: ConsumerOffsets,
+        store: MessageStore,
+        offset_moved: OffsetMovedEvents,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._consumers = consumers
+        self._offsets = offsets
+        self._store = store
+        self._offset_moved = offset_moved
+        self.held = HeldPulls(clock, self._run_again)
+
+    def register(self, dispatcher: Dispatcher) -> None:
+        dispatcher.register(RequestCode.PULL_MESSAGE, self.pull)
+
+    def pull(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame | None] | None:
+        """Answer a pull, now if its messages are in memory or there are none; or hold it."""
+        return self._pull(frame, connection, is_first_run=True)
+
+    def _pull(
+        self, frame: Frame, connection: Connection, *, is_first_run: bool
+    ) -> Frame | Awaitable[Frame | None] | None:
+        header = decode_header(PullMessageHeader, frame.ext)
+        plan = check_pull(
+            header,
+            config=self._config.current,
+            topics=self._topics,
+            groups=self._groups,
+            consumers=self._consumers,
+        )
+        if is_first_run and (header.sys_flag or 0) & PULL_COMMIT_OFFSET:
+            self._offsets.commit(
+                group=plan.group.group_name,
+                topic=plan.topic,
+                queue_id=plan.queue_id,
+                offset=header.commit_offset or 0,
+            )
+        found = self._store.get_messages(
+            plan.topic, plan.queue_id, plan.offset, plan.count_max, tag_codes=plan.tag_codes
+        )
+        if found is None:
+            raise broker_error(ResponseCode.SYSTEM_ERROR, "the store cannot be read now: the broker is stopping")
+        if isinstance(found, Pending):
+            return self._answer_cold(frame, connection, header, plan, found, is_first_run)
+        return self._answer(frame, connection, header, plan, found, may_hold=is_first_run)
+
+    async def _answer_cold(
+        self,
+        frame: Frame,
+        connection: Connection,
+        header: PullMessageHeader,
+        plan: PullPlan,
+        pending: Pending[GetResult],
+        is_first_run: bool,
+    ) -> Frame | None:
+        found = await pending.finish()
+        return self._answer(frame, connection, header, plan, found, may_hold=is_first_run)
+
+    def _answer(
+        self,
+        frame: Frame,
+        connection: Connection,
+        header: PullMessageHeader,
+        plan: PullPlan,
+        found: GetResult,
+        *,
+        may_hold: bool,
+    ) -> Frame | None:
+        code = pull_code(found.status, plan.offset)
+        # Nothing arrives at a gap in a queue's files: its consumer is told at once where to go on.
+        is_at_end = code == ResponseCode.PULL_NOT_FOUND and found.status is not GetStatus.OFFSET_FOUND_NULL
+        if is_at_end and may_hold and self._hold(frame, connection, header, plan):
+            return None
+        if code == ResponseCode.PULL_OFFSET_MOVED:
+            self._offset_moved.store(plan, found.next_offset)
+        answer = frame.reply(
+            code,
+            remark=found.status.name,
+            ext={
+                "suggestWhichBrokerId": str(self._suggested_broker(plan, found)),
+                "nextBeginOffset": str(found.next_offset),
+                "minOffset": str(found.min_offset),
+                "maxOffset": str(found.max_offset),
+            },
+        )
+        if not found.parts:
+            return answer
+        connection.write([encode_head(answer, found.byte_count), *found.parts])
+        return None
+
+    def _suggested_broker(self, plan: PullPlan, found: GetResult) -> int:
+        if not self._config.current.slave_read_enable:
+            return 0
+        return plan.group.which_broker_when_consume_slowly if found.is_far_behind else plan.group.broker_id
+
+    # ------------------------------------------------------------------------------------------------------- holding
+
+    def _hold(self, frame: Frame, connection: Connection, header: PullMessageHeader, plan: PullPlan) -> bool:
+        if not (header.sys_flag or 0) & PULL_SUSPEND:
+            return False
+        config = self._config.current
+        timeout_ms = (header.suspend_timeout_ms or 0) if config.long_polling else config.short_polling_ms
+        queue = self._store.queue(plan.topic, plan.queue_id)
+        held = HeldPull(frame, connection, queue=queue, offset=plan.offset, tag_codes=plan.tag_codes)
+        return self.held.hold(held, timeout_s=max(0, timeout_ms) / 1000)
+
+    def _run_again(self, held: HeldPull) -> None:
+        """Answer a pull that was held: by now there is something for it, or its time is over."""
+        frame, connection = held.frame, held.connection
+        try:
+            answer = self._pull(frame, connection, is_first_run=False)
+        except Exception as error:
+            answer = failure_answer(frame, error)
+        if isinstance(answer, Frame):
+            connection.send_later(answer)
+        elif answer is not None:
+            connection.start_handler(_send_when_done(answer, frame, connection), name="held pull")
+
+
+async def _send_when_done(work: Awaitable[Frame | None], frame: Frame, connection: Connection) -> None:
+    try:
+        answer = await work
+    except Exception as error:
+        answer = failure_answer(frame, error)
+    if answer is not None:
+        connection.send_later(answer)

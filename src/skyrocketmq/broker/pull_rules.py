@@ -1,0 +1,157 @@
+"""Who may pull what: the checks of a pull in their order, and what its outcome is called.
+
+Pure decisions: each refusal is a `BrokerError` with the family's code and a remark that says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from skyrocketmq.broker.clients import ConsumerTable
+from skyrocketmq.broker.groups import GroupTable
+from skyrocketmq.broker.topics import TopicTable
+from skyrocketmq.config import BrokerConfig
+from skyrocketmq.errors import BrokerError, IllegalArgument, broker_error
+from skyrocketmq.filters.tags import parse_tags
+from skyrocketmq.model import TAG_EXPRESSION, MessageModel, SubscriptionGroupConfig
+from skyrocketmq.model.flags import PULL_SUBSCRIPTION
+from skyrocketmq.model.names import PERM_READ
+from skyrocketmq.store.statuses import GetStatus
+from skyrocketmq.wire.codes import ResponseCode
+from skyrocketmq.wire.headers_pull import PullMessageHeader
+
+__all__ = ["PullPlan", "check_pull", "pull_code"]
+
+C = TypeVar("C", bound=Hashable)
+
+_CODES: Final = {
+    GetStatus.FOUND: ResponseCode.SUCCESS,
+    GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PullPlan:
+    """What a pull that passed its checks may read. `tag_codes` None: every message."""
+
+    group: SubscriptionGroupConfig
+    topic: str
+    queue_id: int
+    offset: int
+    count_max: int
+    tag_codes: AbstractSet[int] | None
+
+
+def pull_code(status: GetStatus, offset: int) -> ResponseCode:
+    """How a read is answered. A queue without messages is nothing new to whoever starts at 0, and a move to others."""
+    if status in (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE):
+        return ResponseCode.PULL_NOT_FOUND if offset == 0 else ResponseCode.PULL_OFFSET_MOVED
+    return _CODES[status]
+
+
+def check_pull(
+    header: PullMessageHeader,
+    *,
+    config: BrokerConfig,
+    topics: TopicTable,
+    groups: GroupTable,
+    consumers: ConsumerTable[C],
+) -> PullPlan:
+    """What the pull may read. Raises the `BrokerError` that is its answer."""
+    group_name, topic_name = header.consumer_group or "", header.topic or ""
+    broker = config.broker_name
+    if not config.permission & PERM_READ:
+        raise _no_permission(f"broker {broker} may not be read from now (brokerPermission)")
+    group = groups.find_or_create(group_name)
+    if group is None:
+        raise broker_error(
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            f"consumer group {group_name} does not exist on broker {broker}: create it with updateSubGroup, "
+            "or set autoCreateSubscriptionGroup=true",
+        )
+    if not group.consume_enable:
+        raise _no_permission(f"consumer group {group_name} may not consume: consumeEnable is false, see updateSubGroup")
+    topic = topics.find(topic_name)
+    if topic is None:
+        raise broker_error(
+            ResponseCode.TOPIC_NOT_EXIST,
+            f"topic {topic_name} does not exist on broker {broker}: create it with updateTopic, or send to it first",
+        )
+    if not topic.perm & PERM_READ:
+        raise _no_permission(f"topic {topic_name} may not be read: its perm is {topic.perm}, see updateTopic")
+    queue_id = -1 if header.queue_id is None else header.queue_id
+    if not 0 <= queue_id < topic.read_queue_nums:
+        raise broker_error(
+            ResponseCode.SYSTEM_ERROR,
+            f"queue {queue_id} of topic {topic_name} does not exist on broker {broker}: it has the queues 0 to "
+            f"{topic.read_queue_nums - 1}; ask for the route again, it has changed",
+        )
+    return PullPlan(
+        group=group,
+        topic=topic_name,
+        queue_id=queue_id,
+        offset=header.queue_offset or 0,
+        count_max=header.max_msg_nums or 0,
+        tag_codes=_wanted_tags(header, group, topic_name, config, consumers),
+    )
+
+
+def _wanted_tags(
+    header: PullMessageHeader,
+    group: SubscriptionGroupConfig,
+    topic: str,
+    config: BrokerConfig,
+    consumers: ConsumerTable[C],
+) -> AbstractSet[int] | None:
+    """The tags a pull asks for, from its own subscription text or from what the group's heartbeats said."""
+    if (header.sys_flag or 0) & PULL_SUBSCRIPTION:
+        _check_expression_type(header.expression_type, config)
+        try:
+            tags = parse_tags(header.subscription)
+        except IllegalArgument as error:
+            raise broker_error(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
+        return None if tags.matches_all else tags.codes
+    name = group.group_name
+    online = consumers.find(name)
+    if online is None:
+        raise broker_error(
+            ResponseCode.SUBSCRIPTION_NOT_EXIST,
+            f"no member of consumer group {name} is known on broker {config.broker_name}: send a heartbeat first",
+        )
+    if not group.consume_broadcast_enable and online.message_model is MessageModel.BROADCASTING:
+        raise _no_permission(f"consumer group {name} may not broadcast: consumeBroadcastEnable is false")
+    subscription = online.subscriptions.get(topic)
+    if subscription is None:
+        raise broker_error(
+            ResponseCode.SUBSCRIPTION_NOT_EXIST,
+            f"consumer group {name} does not subscribe to topic {topic} by its latest heartbeat: all members of a "
+            "group have to subscribe to the same topics",
+        )
+    if subscription.sub_version < (header.sub_version or 0):
+        raise broker_error(
+            ResponseCode.SUBSCRIPTION_NOT_LATEST,
+            f"the subscription of consumer group {name} to topic {topic} is older here than the pull's: wait for the "
+            "next heartbeat",
+        )
+    _check_expression_type(subscription.expression_type, config)
+    return subscription.code_set or None
+
+
+def _check_expression_type(expression_type: str | None, config: BrokerConfig) -> None:
+    if expression_type and expression_type != TAG_EXPRESSION:
+        raise broker_error(
+            ResponseCode.SYSTEM_ERROR,
+            f"broker {config.broker_name} does not filter by {expression_type}: subscribe by tags",
+        )
+
+
+def _no_permission(remark: str) -> BrokerError:
+    return broker_error(ResponseCode.NO_PERMISSION, remark)

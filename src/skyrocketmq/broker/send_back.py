@@ -1,0 +1,140 @@
+"""Messages that a consumer could not handle and hands back (36): to be tried again later, or given up.
+
+A copy goes to the group's retry topic with a delay that grows by the attempt; after the last one, or where the consumer
+says so, to the group's dead-letter topic at once. The copy keeps body, properties, birth and store host of the
+original; its own properties tell where it came from.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable
+from typing import Final
+
+from skyrocketmq.broker.groups import GroupTable
+from skyrocketmq.broker.message_writer import MessageWriter, OutgoingMessage
+from skyrocketmq.broker.topics import TopicTable
+from skyrocketmq.config import BrokerConfig, ConfigHolder
+from skyrocketmq.errors import broker_error
+from skyrocketmq.model import SubscriptionGroupConfig
+from skyrocketmq.model import properties as names
+from skyrocketmq.model.names import PERM_WRITE
+from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.store import MessageStore
+from skyrocketmq.store.statuses import PutStatus
+from skyrocketmq.wire.codes import RETRY_LIMIT_VERSION, RequestCode, ResponseCode
+from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.headers_codec import decode_header
+from skyrocketmq.wire.headers_send import SendBackHeader
+from skyrocketmq.wire.ids import encode_offset_id
+
+__all__ = ["SendBackHandler"]
+
+FIRST_RETRY_LEVEL: Final = 3  # 10 s, then one level more for each attempt before
+_DELAY: Final = names.DELAY.encode()
+_WAIT: Final = names.WAIT.encode()
+_RETRY_TOPIC: Final = names.RETRY_TOPIC.encode()
+_ORIGIN_ID: Final = names.ORIGIN_MESSAGE_ID.encode()
+
+
+class SendBackHandler:
+    """Answers messages that come back. `register` puts it into a dispatcher."""
+
+    def __init__(
+        self,
+        *,
+        config: ConfigHolder[BrokerConfig],
+        topics: TopicTable,
+        groups: GroupTable,
+        store: MessageStore,
+        writer: MessageWriter,
+        choose_queue: random.Random | None = None,
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._store = store
+        self._writer = writer
+        self._random = choose_queue or random.Random()
+
+    def register(self, dispatcher: Dispatcher) -> None:
+        dispatcher.register(RequestCode.CONSUMER_SEND_MSG_BACK, self.send_back)
+
+    def send_back(self, frame: Frame, connection: Connection) -> Awaitable[Frame] | Frame:
+        header = decode_header(SendBackHeader, frame.ext)
+        config = self._config.current
+        group = self._get_group(header.group or "", config)
+        if not config.permission & PERM_WRITE:
+            raise broker_error(
+                ResponseCode.NO_PERMISSION, f"broker {config.broker_name} may not be written to now (brokerPermission)"
+            )
+        if group.retry_queue_nums <= 0:
+            return frame.reply()  # the group wants no retries: what it could not handle is dropped
+        if header.offset is None:
+            raise broker_error(ResponseCode.SYSTEM_ERROR, "a message that comes back needs its offset in the header")
+        retry = self._topics.get_retry_topic(
+            group.group_name, queue_count=group.retry_queue_nums, unit_mode=header.unit_mode
+        )
+        if not retry.perm & PERM_WRITE:
+            raise broker_error(
+                ResponseCode.NO_PERMISSION,
+                f"topic {retry.topic_name} may not be written: its perm is {retry.perm}, see updateTopic",
+            )
+        return self._send_back(frame, header, group)
+
+    def _get_group(self, name: str, config: BrokerConfig) -> SubscriptionGroupConfig:
+        group = self._groups.find_or_create(name)
+        if group is None:
+            raise broker_error(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"consumer group {name} does not exist on broker {config.broker_name}: create it with updateSubGroup, "
+                "or set autoCreateSubscriptionGroup=true",
+            )
+        return group
+
+    async def _send_back(self, frame: Frame, header: SendBackHeader, group: SubscriptionGroupConfig) -> Frame:
+        assert header.offset is not None, "checked before"
+        record = await self._store.message_at(header.offset)
+        if record is None:
+            raise broker_error(
+                ResponseCode.SYSTEM_ERROR,
+                f"there is no message at offset {header.offset} of the log of broker "
+                f"{self._config.current.broker_name}: it has expired, or came from another broker",
+            )
+        retries_max = group.retry_max_times
+        if header.max_reconsume_times is not None and frame.version >= RETRY_LIMIT_VERSION:
+            retries_max = header.max_reconsume_times
+        message = OutgoingMessage.copy_of(record)
+        assert message.store_host is not None, "a copy has the original's"
+        origin_id = encode_offset_id(message.store_host, header.offset)
+        self._redirect(message, group, origin_id, delay_level=header.delay_level or 0, retries_max=retries_max)
+        stored = self._writer.put(message)
+        if stored.status is not PutStatus.PUT_OK:
+            return frame.reply(ResponseCode.SYSTEM_ERROR, remark=f"{stored.status.name}: {stored.remark}")
+        return frame.reply()
+
+    def _redirect(
+        self,
+        message: OutgoingMessage,
+        group: SubscriptionGroupConfig,
+        origin_id: str,
+        *,
+        delay_level: int,
+        retries_max: int,
+    ) -> None:
+        """Turn the copy into the group's next attempt, or its dead letter."""
+        properties = message.properties
+        properties.setdefault(_RETRY_TOPIC, message.topic.encode())
+        properties.setdefault(_ORIGIN_ID, origin_id.encode())
+        properties[_WAIT] = b"false"
+        if delay_level < 0 or message.reconsume_times >= retries_max:
+            message.topic = self._topics.get_dlq_topic(group.group_name).topic_name
+            message.queue_id = 0
+            properties[_DELAY] = b"0"
+        else:
+            retry = self._topics.get_retry_topic(group.group_name, queue_count=group.retry_queue_nums)
+            message.topic = retry.topic_name
+            message.queue_id = self._random.randrange(group.retry_queue_nums)
+            properties[_DELAY] = b"%d" % (delay_level or FIRST_RETRY_LEVEL + message.reconsume_times)
+        message.reconsume_times += 1
+        message.prepared_offset = 0

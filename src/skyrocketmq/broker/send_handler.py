@@ -1,0 +1,193 @@
+"""Sends in general: any header, any topic, any message, single or batch (10, 310, 320).
+
+The plain send path recognises the ordinary case and never comes here; this is the whole rule. An answer that has to
+wait for a flush or a slave is awaited, all others are given at once.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable
+from typing import Final
+
+from skyrocketmq.broker.durability import Durability
+from skyrocketmq.broker.groups import GroupTable
+from skyrocketmq.broker.message_writer import MessageWriter, OutgoingMessage, delay_level_of, properties_text
+from skyrocketmq.broker.send_rules import (
+    SendHeader,
+    check_queue_id,
+    check_send,
+    get_group,
+    get_topic,
+    put_status_answer,
+)
+from skyrocketmq.broker.topics import TopicTable
+from skyrocketmq.config import BrokerConfig, ConfigHolder
+from skyrocketmq.errors import ProtocolError, broker_error
+from skyrocketmq.model import TopicFilterType
+from skyrocketmq.model import properties as names
+from skyrocketmq.model.flags import MULTI_TAGS, TRANSACTION_MASK
+from skyrocketmq.model.names import is_retry_topic
+from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.ports import Clock
+from skyrocketmq.store import MessageStore, PutResult
+from skyrocketmq.store.statuses import PutStatus
+from skyrocketmq.wire.batches import decode_batch
+from skyrocketmq.wire.codes import RETRY_LIMIT_VERSION, RequestCode, ResponseCode
+from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.headers_codec import Ext, decode_header
+from skyrocketmq.wire.headers_send import SendMessageHeader, SendMessageHeaderV2
+from skyrocketmq.wire.ids import encode_offset_id
+from skyrocketmq.wire.properties import join_properties, split_properties
+
+__all__ = ["SendHandler"]
+
+_CLUSTER: Final = names.CLUSTER.encode()
+_DELAY: Final = names.DELAY.encode()
+_TRAN_MSG: Final = names.TRAN_MSG.encode()
+_REQUIRED: Final = ("topic", "queue_id", "sys_flag", "born_timestamp", "flag")
+
+
+class SendHandler:
+    """Answers sends. `register` puts it into a dispatcher."""
+
+    def __init__(
+        self,
+        *,
+        config: ConfigHolder[BrokerConfig],
+        topics: TopicTable,
+        groups: GroupTable,
+        store: MessageStore,
+        durability: Durability,
+        writer: MessageWriter,
+        store_host: bytes,
+        clock: Clock,
+        choose_queue: random.Random | None = None,
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._store = store
+        self._durability = durability
+        self._store_host = store_host
+        self._clock = clock
+        self._writer = writer
+        self._random = choose_queue or random.Random()
+
+    def register(self, dispatcher: Dispatcher) -> None:
+        for code in (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
+            dispatcher.register(code, self.send)
+
+    def send(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
+        """Store what the request carries; failures answer with the code and remark that tell its sender what to do."""
+        header: SendHeader
+        if frame.code == RequestCode.SEND_MESSAGE:
+            header = decode_header(SendMessageHeader, frame.ext)
+        else:
+            header = decode_header(SendMessageHeaderV2, frame.ext)
+        _check_required(header)
+        config = self._config.current
+        name = header.topic or ""
+        check_send(name, config, self._topics, now_ms=self._clock.now_ms())
+        topic = get_topic(header, name, config, self._topics)
+        queue_id = header.queue_id or 0
+        check_queue_id(queue_id, topic, config)
+        if queue_id < 0:
+            queue_id = self._random.randrange(max(1, topic.write_queue_nums))
+        sys_flag = header.sys_flag or 0
+        if topic.topic_filter_type is TopicFilterType.MULTI_TAG:
+            sys_flag |= MULTI_TAGS
+        message = OutgoingMessage(
+            topic=name,
+            queue_id=queue_id,
+            body=frame.body,
+            properties=split_properties((header.properties or "").encode("utf-8", "replace")),
+            born_ms=header.born_timestamp or 0,
+            born_host=connection.peer_host,
+            flag=header.flag or 0,
+            sys_flag=sys_flag,
+            reconsume_times=header.reconsume_times or 0,
+        )
+        message.properties[_CLUSTER] = config.cluster_name.encode()
+        if header.batch:
+            return self._answer(frame, queue_id, message, self._put_batch(message))
+        if is_retry_topic(name):
+            self._redirect_dead_letter(message, header, frame.version)
+        if message.properties.get(_TRAN_MSG, b"").lower() == b"true":
+            raise broker_error(ResponseCode.NO_PERMISSION, self._no_transactions(config))
+        return self._answer(frame, queue_id, message, [self._writer.put(message)])
+
+    def _no_transactions(self, config: BrokerConfig) -> str:
+        reason = "rejectTransactionMessage is true" if config.reject_transactions else "it has no transaction service"
+        return f"broker {config.broker_name} takes no transaction messages: {reason}"
+
+    def _redirect_dead_letter(self, message: OutgoingMessage, header: SendHeader, version: int) -> None:
+        """A client that hands a message back by sending it to the retry topic: after the last attempt it is dead."""
+        config = self._config.current
+        group = get_group(message.topic, config, self._groups)
+        retries_max = group.retry_max_times
+        if header.max_reconsume_times is not None and version >= RETRY_LIMIT_VERSION:
+            retries_max = header.max_reconsume_times
+        if message.reconsume_times >= retries_max:
+            message.topic = self._topics.get_dlq_topic(group.group_name).topic_name
+            message.queue_id = 0
+            message.properties.pop(_DELAY, None)  # nobody waits for a dead letter
+
+    # ------------------------------------------------------------------------------------------------------- batches
+
+    def _put_batch(self, message: OutgoingMessage) -> list[PutResult]:
+        """Store the messages of a batch, all or none, one after the other in the same queue."""
+        limit = self._config.current.store.message_bytes_max
+        if message.sys_flag & TRANSACTION_MASK or delay_level_of(message.properties) > 0:
+            return _illegal("a batch can be neither delayed nor part of a transaction: send its messages one by one")
+        if is_retry_topic(message.topic):
+            return _illegal("a batch cannot go to a retry topic: send its messages one by one")
+        if len(message.body) > limit:
+            return _illegal(f"the batch takes {len(message.body)} bytes, maxMessageSize allows {limit}: split it")
+        try:
+            entries = decode_batch(message.body)
+        except ProtocolError as error:
+            return _illegal(str(error))
+        if not entries:
+            return _illegal("the batch holds no message")
+        shared = properties_text(message.properties)
+        return self._writer.put_batch(
+            message, [(flag, body, join_properties(own, shared)) for flag, body, own in entries]
+        )
+
+    # ------------------------------------------------------------------------------------------------------- answers
+
+    def _answer(
+        self, frame: Frame, queue_id: int, message: OutgoingMessage, results: list[PutResult]
+    ) -> Frame | Awaitable[Frame]:
+        config = self._config.current
+        first = results[0]
+        ext: Ext = {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
+        answer = put_status_answer(frame, first.status, first.remark)
+        answer.ext = ext
+        if not first.status.is_stored:
+            return answer
+        ext["msgId"] = ",".join([encode_offset_id(self._store_host, result.log_offset) for result in results])
+        ext["queueId"] = str(queue_id)
+        ext["queueOffset"] = str(first.queue_offset)
+        if self._durability.is_at_once or not message.waits:
+            return answer
+        return self._answer_when_safe(frame, answer, int(self._store.log.max_offset))
+
+    async def _answer_when_safe(self, frame: Frame, answer: Frame, end_offset: int) -> Frame:
+        status = await self._durability.wait_safe(end_offset)
+        safe = put_status_answer(frame, status, "")
+        safe.ext = answer.ext
+        return safe
+
+
+def _check_required(header: SendHeader) -> None:
+    missing = [name for name in _REQUIRED if getattr(header, name) is None]
+    if missing:
+        raise broker_error(
+            ResponseCode.SYSTEM_ERROR, f"a send needs {', '.join(missing)}: missing from its header, or no number"
+        )
+
+
+def _illegal(remark: str) -> list[PutResult]:
+    return [PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)]

@@ -1,0 +1,177 @@
+"""The broker as a service: its store, its tables, its ports, its name servers.
+
+    async with Broker.open(config) as broker:
+        print(broker.address)
+        await stop.wait()
+
+What opens last closes first: ports are bound (they are part of the broker's identity), the store is recovered, the
+tables are loaded, the ports are served, the name servers are told. Closing takes the same way back, so that clients are
+sent away before the store stops, and nothing that was acknowledged is left unsaved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
+
+from skyrocketmq.background import Background
+from skyrocketmq.broker.handlers_clients import SCAN_INTERVAL_S
+from skyrocketmq.broker.identity import BrokerIdentity
+from skyrocketmq.broker.name_servers import NameServers
+from skyrocketmq.broker.parts import BrokerParts
+from skyrocketmq.broker.registration import (
+    FIRST_AFTER_S,
+    RECONNECT_INTERVAL_S,
+    REFRESH_ADDRESSES_INTERVAL_S,
+    Registrar,
+)
+from skyrocketmq.broker.tables import BrokerTables
+from skyrocketmq.config import BrokerConfig, ConfigChange, ConfigHolder, Loaded
+from skyrocketmq.errors import ConfigError
+from skyrocketmq.model.hosts import pack_host
+from skyrocketmq.net import Client, Server, bind_three, format_address
+from skyrocketmq.net.certificate_watch import CertificateWatch
+from skyrocketmq.net.configured import client_options, client_tls, server_options, server_tls
+from skyrocketmq.ports import Clock, Disk, Link, LocalDisk, SystemClock, TcpLink
+from skyrocketmq.store import MessageStore
+
+__all__ = ["Broker"]
+
+logger = logging.getLogger(__name__)
+
+OFFSETS_FIRST_AFTER_S: Final = 10.0
+CERTIFICATE_CHECK_EVERY_S: Final = 1.0
+
+
+class Broker:
+    """A running broker. Made by `open`, which also ends it."""
+
+    def __init__(
+        self,
+        identity: BrokerIdentity,
+        config: ConfigHolder[BrokerConfig],
+        store: MessageStore,
+        tables: BrokerTables,
+        parts: BrokerParts,
+    ) -> None:
+        self.identity = identity
+        self.config = config
+        self.store = store
+        self.tables = tables
+        self.parts = parts
+
+    @property
+    def address(self) -> str:
+        """Where clients are told to connect."""
+        return self.identity.address
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        config: BrokerConfig | Loaded[BrokerConfig],
+        *,
+        clock: Clock | None = None,
+        disk: Disk | None = None,
+        link: Link | None = None,
+    ) -> AsyncIterator[Broker]:
+        """Serve until the block is left. Port 0 takes any three free ports.
+
+        Raises `NetError` if a port is taken, `StoreLocked` if another broker has the store, `StoreError` or
+        `ConfigError` for what is wrong with either.
+        """
+        loaded = config if isinstance(config, Loaded) else Loaded(config)
+        clock, link = clock or SystemClock(), link or TcpLink()
+        async with AsyncExitStack() as opened:
+            if disk is None:
+                disk = LocalDisk()
+                opened.callback(disk.close)
+            holder = ConfigHolder(loaded, disk=disk, clock=clock)
+            yield await _open(opened, holder, clock=clock, disk=disk, link=link)
+
+
+async def _open(
+    opened: AsyncExitStack, holder: ConfigHolder[BrokerConfig], *, clock: Clock, disk: Disk, link: Link
+) -> Broker:
+    config = holder.current
+    listening = config.server
+    sockets = bind_three(listening.bind_address, listening.listen_port, backlog=listening.backlog)
+    for sock in sockets:
+        opened.callback(sock.close)
+    main_socket, fast_socket, ha_socket = sockets
+    port = main_socket.getsockname()[1]
+    identity = BrokerIdentity(
+        cluster_name=config.cluster_name,
+        broker_name=config.broker_name,
+        broker_id=config.broker_id,
+        address=format_address(config.broker_ip, port),
+        ha_address=format_address(config.ha_ip, ha_socket.getsockname()[1]),
+    )
+    store_host = pack_host(await _numeric(config.broker_ip), port)
+    store = await opened.enter_async_context(
+        MessageStore.open(config.store, disk=disk, clock=clock, store_host=store_host)
+    )
+    tables = await opened.enter_async_context(BrokerTables.open(holder, clock=clock, disk=disk))
+    client = await opened.enter_async_context(
+        Client(
+            clock=clock,
+            link=link,
+            options=client_options(config.client),
+            tls=client_tls(config.tls) if config.client.use_tls else None,
+        )
+    )
+    name_servers = NameServers(holder, client, clock=clock, link=link)
+    registrar = Registrar(identity, holder, tables.topics, name_servers, disk=disk, clock=clock)
+    parts = BrokerParts(identity, holder, store, tables, registrar, store_host=store_host, clock=clock)
+    opened.callback(parts.close)
+
+    tls = server_tls(config.tls)
+    for sock, feed in ((main_socket, parts.main_feed), (fast_socket, parts.fast_feed)):
+        await opened.enter_async_context(
+            await Server.start(
+                sock,
+                feed,
+                clock=clock,
+                link=link,
+                options=server_options(listening),
+                tls=tls,
+                on_close=parts.connection_closed,
+            )
+        )
+    # Whoever waits here is answered before the connections are closed.
+    opened.callback(parts.release_held)
+
+    background = await opened.enter_async_context(Background(clock))
+    background.every(SCAN_INTERVAL_S, parts.expire_silent)
+    background.every(config.offset_flush_interval_ms / 1000, tables.save_offsets, first_after=OFFSETS_FIRST_AFTER_S)
+    watch = CertificateWatch(tls, disk)
+    if watch.paths:
+        background.every(CERTIFICATE_CHECK_EVERY_S, watch.check)
+
+    tables.topics.listeners.append(registrar.announce)
+    opened.callback(holder.subscribe(lambda change: _follow_config(change, tables, parts)))
+    await registrar.start()
+    opened.push_async_callback(registrar.close)
+    background.every(registrar.period_s, registrar.register, first_after=FIRST_AFTER_S)
+    background.every(RECONNECT_INTERVAL_S, registrar.reconnect)
+    background.every(REFRESH_ADDRESSES_INTERVAL_S, registrar.refresh_addresses)
+    logger.info("broker started", extra={"broker": identity.broker_name, "address": identity.address})
+    return Broker(identity, holder, store, tables, parts)
+
+
+def _follow_config(change: ConfigChange[BrokerConfig], tables: BrokerTables, parts: BrokerParts) -> None:
+    tables.topics.apply_config(change.before, change.after)
+    parts.apply_config(change.after)
+
+
+async def _numeric(host: str) -> str:
+    """The address of a host; records and message ids hold addresses, not names."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise ConfigError(f"brokerIP1 = {host} is no address and no known host name: {error}") from error
+    return str(found[0][4][0])

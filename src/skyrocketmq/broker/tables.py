@@ -1,0 +1,116 @@
+"""All tables of a broker: those with a file (topics, groups, offsets) and those that live as long as the process.
+
+    async with BrokerTables.open(config, clock=clock, disk=disk) as tables: ...
+
+Opening loads the files; leaving the block writes what has changed since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from skyrocketmq.broker.clients import ConsumerTable, ProducerTable
+from skyrocketmq.broker.consumer_offsets import ConsumerOffsets
+from skyrocketmq.broker.groups import GroupTable
+from skyrocketmq.broker.queue_locks import QueueLocks
+from skyrocketmq.broker.saving import Saver
+from skyrocketmq.broker.topics import TopicTable
+from skyrocketmq.config import BrokerConfig, ConfigHolder
+from skyrocketmq.net import Connection
+from skyrocketmq.ports import Clock, Disk
+from skyrocketmq.store import ConfigFile
+from skyrocketmq.wire.bodies import decode_body
+from skyrocketmq.wire.bodies_tables import ConsumerOffsetTable, SubscriptionGroupTable, TopicConfigTable
+
+__all__ = ["BrokerTables"]
+
+LOCK_TTL_S: Final = 60.0
+
+
+class BrokerTables:
+    """The tables, and the savers of those that have a file."""
+
+    def __init__(self, config: ConfigHolder[BrokerConfig], *, clock: Clock, disk: Disk) -> None:
+        """Use `open`; this only makes empty tables."""
+        self.topics = TopicTable(config, clock)
+        self.groups = GroupTable(config, clock)
+        self.offsets = ConsumerOffsets()
+        self.consumers: ConsumerTable[Connection] = ConsumerTable()
+        self.producers: ProducerTable[Connection] = ProducerTable()
+        self.locks = QueueLocks(ttl_s=LOCK_TTL_S)
+        self._clock = clock
+        self._disk = disk
+        directory = Path(config.current.store.root_path) / "config"
+        self._topics_file = ConfigFile(disk, directory / "topics.json")
+        self._groups_file = ConfigFile(disk, directory / "subscriptionGroup.json")
+        self._offsets_file = ConfigFile(disk, directory / "consumerOffset.json")
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, config: ConfigHolder[BrokerConfig], *, clock: Clock, disk: Disk) -> AsyncIterator[BrokerTables]:
+        """Tables with what their files hold. Raises `StoreError` for a file that cannot be read, nor its `.bak`."""
+        tables = cls(config, clock=clock, disk=disk)
+        await disk.run(tables._load)
+        tables._make_savers()
+        savers = (tables.topics_saver, tables.groups_saver)
+        writing = [asyncio.get_running_loop().create_task(saver.run(), name="save tables") for saver in savers]
+        try:
+            yield tables
+        finally:
+            for task in writing:
+                task.cancel()
+            await asyncio.gather(*writing, return_exceptions=True)
+            for saver in (tables.topics_saver, tables.groups_saver, tables.offsets_saver):
+                await saver.save()
+
+    def _load(self) -> None:
+        topics = self._topics_file.load(lambda data: decode_body(TopicConfigTable, data))
+        if topics is not None:
+            self.topics.restore(topics.topic_config_table, topics.data_version)
+        groups = self._groups_file.load(lambda data: decode_body(SubscriptionGroupTable, data))
+        if groups is not None:
+            self.groups.restore(groups.subscription_group_table, groups.data_version)
+        offsets = self._offsets_file.load(lambda data: decode_body(ConsumerOffsetTable, data))
+        if offsets is not None:
+            self.offsets.restore(offsets.offset_table)
+
+    def _make_savers(self) -> None:
+        disk, clock = self._disk, self._clock
+        self.topics_saver = Saver(
+            "topics.json",
+            version=lambda: self.topics.data_version,
+            snapshot=lambda: TopicConfigTable(
+                data_version=self.topics.data_version, topic_config_table=self.topics.table()
+            ),
+            write=self._topics_file.save,
+            disk=disk,
+            clock=clock,
+        )
+        self.groups_saver = Saver(
+            "subscriptionGroup.json",
+            version=lambda: self.groups.data_version,
+            snapshot=lambda: SubscriptionGroupTable(
+                data_version=self.groups.data_version, subscription_group_table=self.groups.table()
+            ),
+            write=self._groups_file.save,
+            disk=disk,
+            clock=clock,
+        )
+        self.offsets_saver = Saver(
+            "consumerOffset.json",
+            version=lambda: self.offsets.change_count,
+            snapshot=lambda: ConsumerOffsetTable(offset_table=self.offsets.table()),
+            write=self._offsets_file.save,
+            disk=disk,
+            clock=clock,
+        )
+        self.topics.listeners.append(self.topics_saver.changed)
+        self.groups.listeners.append(self.groups_saver.changed)
+
+    async def save_offsets(self) -> None:
+        """Write the offsets, if any has changed. Raises `OSError`."""
+        await self.offsets_saver.save()

@@ -1,0 +1,84 @@
+"""120 seconds without a read and without a write end a connection; either one keeps it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from skyrocketmq.net import Client, ClientOptions, Server, ServerOptions
+from skyrocketmq.testing import ManualClock
+from skyrocketmq.wire.frames import Frame, encode_frame
+from tests.net.support import ECHO, LOOPBACK, EchoService, address_of, raw_peer, until
+
+
+async def test_a_server_closes_a_connection_that_is_idle_for_120_seconds() -> None:
+    clock = ManualClock()
+    async with await Server.start(LOOPBACK, EchoService().dispatcher, clock=clock) as server, raw_peer(server) as peer:
+        peer.send(Frame(ECHO))
+        await peer.receive()
+        (connection,) = server.connections
+        await clock.advance(119)
+        assert not connection.is_closed
+        await clock.advance(11)  # one interval of the timer later at most
+        assert connection.close_reason == "idle for 120 s"
+        assert await peer.is_hung_up()
+
+
+async def test_reads_keep_a_connection_even_half_a_frame() -> None:
+    clock = ManualClock()
+    frame = encode_frame(Frame(ECHO))
+    async with await Server.start(LOOPBACK, EchoService().dispatcher, clock=clock) as server, raw_peer(server) as peer:
+        for byte in frame[:5]:
+            peer.send_bytes(bytes([byte]))
+            await asyncio.sleep(0.01)
+            await clock.advance(100)
+        (connection,) = server.connections
+        assert not connection.is_closed
+        await clock.advance(130)
+        assert connection.is_closed
+
+
+async def test_writes_keep_a_connection() -> None:
+    clock = ManualClock()
+    async with await Server.start(LOOPBACK, EchoService().dispatcher, clock=clock) as server, raw_peer(server) as peer:
+        await until(lambda: server.connections)
+        (connection,) = server.connections
+        for number in range(5):
+            connection.send_oneway(Frame(40, opaque=number))
+            await clock.advance(100)
+            await peer.receive()
+        assert not connection.is_closed
+
+
+@pytest.mark.parametrize("idle_s", [0.0, 10.0])
+async def test_the_limit_is_an_option_and_0_means_never(idle_s: float) -> None:
+    clock = ManualClock()
+    options = ServerOptions(idle_s=idle_s)
+    server = await Server.start(LOOPBACK, EchoService().dispatcher, clock=clock, options=options)
+    async with server, raw_peer(server):
+        await until(lambda: server.connections)
+        (connection,) = server.connections
+        await clock.advance(1000)
+        assert connection.is_closed == bool(idle_s)
+
+
+async def test_a_client_closes_its_idle_connection_and_makes_a_new_one_when_needed() -> None:
+    clock = ManualClock()
+    client = Client(clock=clock, options=ClientOptions(idle_s=120))
+    async with await Server.start(LOOPBACK, EchoService().dispatcher) as server, client:
+        await client.request(address_of(server), Frame(ECHO), 3)
+        first = client.find(address_of(server))
+        await clock.advance(130)
+        assert client.find(address_of(server)) is None
+        await client.request(address_of(server), Frame(ECHO), 3)
+        assert client.find(address_of(server)) is not first
+
+
+async def test_a_closed_connection_leaves_no_timer() -> None:
+    clock = ManualClock()
+    async with await Server.start(LOOPBACK, EchoService().dispatcher, clock=clock) as server:
+        async with Client(clock=clock) as client:
+            await client.request(address_of(server), Frame(ECHO), 3)
+        await until(lambda: not server.connections)
+    assert clock.timer_count == 0

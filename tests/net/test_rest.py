@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skyrocketmq.net.rest import Rest, needed_bytes
+
+MIB = 1024 * 1024
+
+
+def test_it_pays_to_look_again_when_the_length_the_header_word_or_the_frame_is_there() -> None:
+    assert needed_bytes(b"") == 4
+    assert needed_bytes(b"\0\0\0") == 4
+    assert needed_bytes(b"\0\0\0\x10") == 8
+    assert needed_bytes(b"\0\0\0\x10\0\0\0\x05") == 20
+
+
+@given(pieces=st.lists(st.binary(min_size=1, max_size=5), min_size=1))
+def test_pieces_come_back_whole_and_only_once_there_are_enough(pieces: list[bytes]) -> None:
+    whole = b"".join(pieces)
+    rest = Rest()
+    rest.keep(b"", len(whole))
+    got = [rest.add(piece) for piece in pieces]
+    assert got == [b""] * (len(pieces) - 1) + [whole]
+    assert rest.have_bytes == 0
+
+
+def test_a_large_frame_in_small_pieces_is_joined_once() -> None:
+    piece = bytes(4096)
+    rest = Rest()
+    rest.keep(piece, 16 * MIB)
+    started_at = time.process_time()
+    while not (whole := rest.add(piece)):
+        pass
+    assert len(whole) == 16 * MIB
+    assert time.process_time() - started_at < 0.5  # joined with each of its 4,095 pieces it would be 32 GiB of copying
+
+
+def test_held_bytes_wait_for_their_reader_however_many_come() -> None:
+    rest = Rest()
+    rest.hold(b"abc")
+    assert rest.is_held
+    assert rest.add(bytes(MIB)) == b""
+    assert rest.take() == b"abc" + bytes(MIB)
+    assert not rest.is_held

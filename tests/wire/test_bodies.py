@@ -367,6 +367,11 @@ class TestJavasLeniency:
         with pytest.raises(ProtocolError):
             decode_body(TopicConfig, data)
 
+    @pytest.mark.parametrize("part", [b'"":"",', b"{},", b"0:0,"])
+    def test_a_body_of_millions_of_tiny_parts_is_refused(self, part: bytes) -> None:
+        with pytest.raises(ProtocolError, match="parts"):
+            decode_body(tables.KvTable, b'{"table":{%b}}' % (part * 2_100_000))
+
 
 class TestWriting:
     def test_standard_json_has_quoted_keys_and_escapes(self) -> None:

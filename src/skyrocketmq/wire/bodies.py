@@ -32,6 +32,8 @@ def decode_body(cls: type[T], data: bytes) -> T:
     """The body as a `cls`, which is a struct; `ProtocolError` if it cannot be one, also for an empty body."""
     if not data:
         raise ProtocolError(f"a {cls.__name__} was expected, but there is no body")
+    if len(data) > _LARGE_BODY_BYTES and data.count(b":") + data.count(b"{") > _PARTS_MAX:
+        raise ProtocolError(f"a {cls.__name__} of {len(data)} bytes has more than {_PARTS_MAX} parts")
     if b"$ref" in data:  # a reference is valid JSON and would be taken for an object with unknown members
         return convert_java_value(json_dialect.parse(data), cls)
     try:
@@ -49,6 +51,9 @@ def decode_body(cls: type[T], data: bytes) -> T:
     return convert_java_value(json_dialect.parse(data), cls)
 
 
+# Tiny members and objects take up to thirty times their bytes in memory: a large body may not consist of them alone.
+_LARGE_BODY_BYTES = 4 * 1024 * 1024
+_PARTS_MAX = 2_000_000
 _unquoted_key = re.compile(rb"([{,])(-?[0-9]{1,19}):")
 
 

@@ -216,11 +216,12 @@ def _decode_binary(data: bytes, header_at: int, body_at: int, end: int) -> Frame
     return Frame(code, opaque, flag, ext, data[body_at:end], remark, _LANGUAGES.get(language), version, Encoding.BINARY)
 
 
-def _decode_ext(data: bytes, at: int, ext_end: int) -> dict[str, str | None]:
+def _decode_ext(data: bytes, at: int, ext_end: int, errors: str = "strict") -> dict[str, str | None]:
     """The map of a binary header. An empty value is null, a later duplicate wins, an entry without a key is dropped."""
     ext: dict[str, str | None] = {}
     key_bytes_at = _KEY_BYTES.unpack_from
     value_bytes_at = _VALUE_BYTES.unpack_from
+    start = at
     entry_count = 0
     try:
         while at < ext_end:
@@ -228,17 +229,20 @@ def _decode_ext(data: bytes, at: int, ext_end: int) -> dict[str, str | None]:
             key_end = at + 2 + key_bytes
             (value_bytes,) = value_bytes_at(data, key_end)
             value_at = key_end + 4
-            key = str(data[at + 2 : key_end], "utf-8", "replace")
-            at = value_at + value_bytes
-            if key_bytes < 0 or value_bytes < 0 or at > ext_end:
+            next_at = value_at + value_bytes
+            if key_bytes < 0 or value_bytes < 0 or next_at > ext_end:
                 raise ProtocolError("an ext field is longer than the map it stands in")
-            if key:
-                ext[key] = str(data[value_at:at], "utf-8", "replace") if value_bytes else None
+            if key_bytes:
+                key = data[at + 2 : key_end].decode("utf-8", errors)
+                ext[key] = data[value_at:next_at].decode("utf-8", errors) if value_bytes else None
+            at = next_at
             entry_count += 1
             if entry_count > EXT_FIELDS_MAX:
                 raise ProtocolError(f"a header has more than {EXT_FIELDS_MAX} ext fields")
     except struct.error:
         raise ProtocolError("the ext fields end inside an entry") from None
+    except UnicodeDecodeError:
+        return _decode_ext(data, start, ext_end, "replace")  # as Java reads it
     return ext
 
 
@@ -312,10 +316,21 @@ def _encode_ext(ext: dict[str, str | None]) -> bytes:
     parts: list[bytes] = []
     for key, value in ext.items():
         if value is not None:
-            key_bytes = key.encode()
             value_bytes = value.encode()
-            parts += (_KEY_BYTES.pack(len(key_bytes)), key_bytes, _VALUE_BYTES.pack(len(value_bytes)), value_bytes)
+            parts += (_encoded_keys.get(key) or _encode_key(key), _VALUE_BYTES.pack(len(value_bytes)), value_bytes)
     return b"".join(parts)
+
+
+_encoded_keys: dict[str, bytes] = {}  # a few dozen names occur; they are encoded once
+_ENCODED_KEYS_MAX = 1_000
+
+
+def _encode_key(key: str) -> bytes:
+    key_bytes = key.encode()
+    encoded = _KEY_BYTES.pack(len(key_bytes)) + key_bytes
+    if len(_encoded_keys) < _ENCODED_KEYS_MAX:
+        _encoded_keys[key] = encoded
+    return encoded
 
 
 def _without_lone_surrogates(frame: Frame) -> Frame:

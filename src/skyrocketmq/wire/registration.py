@@ -34,7 +34,7 @@ __all__ = [
     "encode_registration",
 ]
 
-INFLATED_BYTES_MAX = 64 * 1024 * 1024  # about a million topics; deflate can grow a thousandfold
+INFLATED_BYTES_MAX = 16 * 1024 * 1024  # some hundred thousand topics; deflate can grow a thousandfold
 _COMPRESSION_LEVEL = 9  # Java's; a registration is written once and sent to every name server
 _INT32 = struct.Struct(">i")
 

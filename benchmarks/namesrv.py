@@ -24,7 +24,7 @@ from pathlib import Path
 from tests.interop import ours, toolchain
 from tests.interop.apache import NAMESRV_JVM, Apache
 from tests.interop.processes import wait_until
-from tests.interop.routes import all_addresses
+from tests.interop.routes import all_topics
 
 from benchmarks import namesrv_frames as frames
 from benchmarks import observe
@@ -161,7 +161,7 @@ def measure(target: Target, traffic: Traffic, settings: Settings, report: Report
     finally:
         for connection in (*brokers, *clients):
             connection.close()
-    wait_until(lambda: not all_addresses(target.address), timeout_s=FORGET_TIMEOUT_S, what="all brokers are forgotten")
+    wait_until(lambda: not all_topics(target.address), timeout_s=FORGET_TIMEOUT_S, what="all brokers are forgotten")
 
 
 def rated(name: str, load: Load, target: Target, settings: Settings, report: Report) -> None:

@@ -35,8 +35,18 @@ def all_addresses(namesrv: str) -> set[str]:
     return {address for broker in table.values() for address in broker["brokerAddrs"].values()}
 
 
+def all_topics(namesrv: str) -> list[str]:
+    reply = remoting.request(namesrv, remoting.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+    assert reply.code == remoting.SUCCESS, reply
+    topics: list[str] = json.loads(reply.body)["topicList"]
+    return topics
+
+
 def cluster_info(namesrv: str) -> dict[str, Any]:
     reply = remoting.request(namesrv, remoting.GET_BROKER_CLUSTER_INFO)
+    if reply.code == remoting.SYSTEM_ERROR and "ConcurrentModification" in str(reply.remark):
+        # Apache's name server reads these tables without a lock, and fails when they change meanwhile.
+        return cluster_info(namesrv)
     assert reply.code == remoting.SUCCESS, reply
     info: dict[str, Any] = json.loads(quote_number_keys(reply.body.decode()))
     return info

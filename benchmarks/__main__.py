@@ -14,7 +14,7 @@ BENCHMARKS = {namesrv.NAME: namesrv}
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Our servers beside Apache's.")
-    parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help=f"which (all): {', '.join(BENCHMARKS)}")
+    parser.add_argument("names", nargs="*", help=f"which (all): {', '.join(BENCHMARKS)}")
     parser.add_argument("--rounds", type=int, default=3, help="how often each server has its turn (3)")
     parser.add_argument("--seconds", type=float, default=2.0, help="how long each load is measured (2)")
     parser.add_argument("--warm-up", type=float, default=1.0, help="seconds of load before that (1)")
@@ -24,6 +24,8 @@ def main() -> int:
     for benchmark in BENCHMARKS.values():
         benchmark.add_arguments(parser)
     arguments = parser.parse_args()
+    if unknown := set(arguments.names) - set(BENCHMARKS):
+        parser.error(f"no benchmark {', '.join(sorted(unknown))}; there is {', '.join(BENCHMARKS)}")
 
     reports = []
     for name in arguments.names or BENCHMARKS:

@@ -24,6 +24,7 @@ JAVA_DIR = Path(__file__).parent / "java"
 TARGET_DIR = JAVA_DIR / "target"
 JAVA_RELEASE_MIN = 17
 PACKAGES = ("default-jdk-headless", "maven")
+NEEDED = f"the interoperability tests need a JDK ({JAVA_RELEASE_MIN} or newer) and Maven"
 INSTALL_TIMEOUT_S = 600
 BUILD_TIMEOUT_S = 600
 OLD_BUILD_S = 86_400
@@ -55,6 +56,8 @@ class Toolchain:
 
 def prepare() -> Toolchain:
     """Find or install what is needed, and build `java/` unless that was done before. Raises `Unavailable`."""
+    if _find_tools() is None and not _can_install():
+        raise Unavailable(f"{NEEDED}; install the packages {' and '.join(PACKAGES)}, or their like")
     TARGET_DIR.mkdir(parents=True, exist_ok=True)
     with _locked(TARGET_DIR / ".lock"):
         java, maven = _find_tools() or _install_tools()
@@ -83,15 +86,15 @@ def _find_tools() -> tuple[str, str] | None:
     return java, maven
 
 
+def _can_install() -> bool:
+    return shutil.which("apt-get") is not None and os.geteuid() == 0
+
+
 def _install_tools() -> tuple[str, str]:
-    needed = f"the interoperability tests need a JDK ({JAVA_RELEASE_MIN} or newer) and Maven"
-    apt_get = shutil.which("apt-get")
-    if apt_get is None or os.geteuid() != 0:
-        raise Unavailable(f"{needed}; install the packages {' and '.join(PACKAGES)}, or their like")
     environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for arguments in (["update"], ["install", "--yes", "--no-install-recommends", *PACKAGES]):
         done = subprocess.run(
-            [apt_get, "--quiet", *arguments],
+            ["apt-get", "--quiet", *arguments],
             env=environ,
             capture_output=True,
             text=True,
@@ -99,10 +102,10 @@ def _install_tools() -> tuple[str, str]:
             check=False,
         )
         if done.returncode != 0:
-            raise Unavailable(f"{needed}; apt-get {arguments[0]} failed: {_tail(done.stderr)}")
+            raise Unavailable(f"{NEEDED}; apt-get {arguments[0]} failed: {_tail(done.stderr)}")
     tools = _find_tools()
     if tools is None:
-        raise Unavailable(f"{needed}; what apt-get installed is too old")
+        raise Unavailable(f"{NEEDED}; what apt-get installed is too old")
     return tools
 
 

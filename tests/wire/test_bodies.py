@@ -359,6 +359,7 @@ class TestJavasLeniency:
             b'{"readQueueNums":[]}',
             b'{"readQueueNums":1e300}',
             b'{"order":{}}',
+            b'{"order":"x"}',
             b'{"topicFilterType":2}',
             b'{"topicFilterType":{}}',
         ],

@@ -27,6 +27,7 @@ class TestReading:
             (b'{"a":"b \' c"}', {"a": "b ' c"}),
             (b"[1,,2,]", [1, 2]),
             (b"[,]", []),
+            (b'[1 2 "x"{}]', [1, 2, "x", {}]),
             (b"{,}", {}),
             (b'{"a":1,,"b":2,}', {"a": 1, "b": 2}),
             (b"// one\n[1, // two\n 2 /* three */, /**/ 3] // four", [1, 2, 3]),
@@ -66,7 +67,7 @@ class TestReading:
         "data",
         [
             *(b"", b" ", b"/", b"/* x", b"//", b"{", b"[", b"}", b"]", b":", b",", b"{}}", b"[]]", b"1 2", b"{} []"),
-            *(b"[1 2]", b'{"a" 1}', b'{"a":}', b'{"a"}', b'{"a":1 "b":2}', b"{a}", b"{:1}", b"{[1]:2}", b"{1}"),
+            *(b'{"a" 1}', b'{"a":}', b'{"a"}', b'{"a":1 "b":2}', b"{a}", b"{:1}", b"{[1]:2}", b"{1}"),
             *(b'"', b"'", b'"a', b"'a\"", b'"\\', b'"\\"', b'"\\u12"', b'"\\q"', b'"\\x4"'),
             *(b"x", b"tru", b"nul", b"truefalse", b"-", b"+", b".", b"--1", b"1e", b"0x10", b"{a:b}", b"\x00"),
             *(b"[" * (DEPTH_MAX + 2), b'{"a":' * (DEPTH_MAX + 2), b"{" * (DEPTH_MAX + 2), b"[" * 1_000_000),
@@ -219,6 +220,7 @@ class TestWriting:
             ({Color.RED: Color.RED}, b'{"RED":"RED"}'),
             ('é\n\x01"\\', b'"\xc3\xa9\\n\\u0001\\"\\\\"'),
             ("a\ud800b", b'"a?b"'),
+            ("\x7f\u2028/", b'"\\u007F\\u2028/"'),
             (9223372036854775807, b"9223372036854775807"),
         ],
     )
@@ -242,6 +244,11 @@ class TestWriting:
         assert write_pretty(value).decode() == (
             '{\n\t"a":{},\n\t"b":{\n\t\t"x":"t",\n\t\t"y":1\n\t},\n\t"e":[],\n\t"l":[\n\t\t1,\n\t\t{\n\t\t\t"k":2\n\t\t}'
             '\n\t],\n\t"t":[1,2]\n}'
+        )
+
+    def test_a_map_by_queues_looks_as_in_apaches_file(self) -> None:
+        assert write_pretty({"t": {MessageQueue("t", "b", 1): 5}}).decode() == (
+            '{\n\t"t":{{\n\t\t\t"brokerName":"b",\n\t\t\t"queueId":1,\n\t\t\t"topic":"t"\n\t\t}:5\n\t}\n}'
         )
 
     def test_a_pretty_file_is_read_back(self) -> None:

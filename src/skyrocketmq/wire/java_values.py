@@ -3,7 +3,7 @@
 `msgspec` converts what has the right types; this is for the rest, member by member:
 
 - a member that is missing or null keeps its default; members nobody knows are ignored;
-- a number may be written as text and a text as number; a boolean also as "true", 1 and 0;
+- a number may be written as text and a text as number; a boolean also as text or number; fractions are cut off;
 - an enum may be given by name in any case or by position; one that does not exist is null, so the default remains;
 - an object used as a key may also be a text that holds the object's JSON.
 
@@ -187,9 +187,15 @@ def _to_float(value: object) -> float:
 def _to_bool(value: object) -> bool:
     if isinstance(value, (bool, int)):
         return value == 1
-    if isinstance(value, str):
-        return value.lower() in ("true", "1", "y", "t")
-    raise _mismatch("a boolean", value)
+    if value in ("", "null", "NULL"):
+        raise _Missing
+    boolean = _BOOLEAN_WORDS.get(value.lower()) if isinstance(value, str) else None
+    if boolean is None:
+        raise _mismatch("a boolean", value)
+    return boolean
+
+
+_BOOLEAN_WORDS = {"true": True, "1": True, "y": True, "t": True, "false": False, "0": False, "n": False, "f": False}
 
 
 def _to_text(value: object) -> str:

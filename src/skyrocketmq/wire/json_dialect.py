@@ -129,9 +129,7 @@ class _Parser:
                 self.count_value()
             if self.skip_commas() == "]":
                 break
-            items.append(self.value(depth + 1))
-            if self.peek() not in (",", "]"):
-                self.fail("neither a comma nor the end of the array")
+            items.append(self.value(depth + 1))  # fastjson does not insist on a comma here, as it does between members
         self.at += 1
         return items
 

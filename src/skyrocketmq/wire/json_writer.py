@@ -31,6 +31,7 @@ __all__ = ["escape_beyond_ascii", "write", "write_pretty"]
 
 _text_to_json = msgspec.json.Encoder().encode
 _beyond_ascii = re.compile("[^\x00-\x7e]")
+_escaped_by_java = re.compile("[\x7f\u2028\u2029]")  # besides control characters
 
 
 def write(value: object, *, quote_integer_keys: bool = False, ascii_only: bool = False) -> bytes:
@@ -147,9 +148,10 @@ def _scalar(value: object) -> str:
         return repr(value) if math.isfinite(value) else "null"
     if isinstance(value, str):
         try:
-            return _text_to_json(value).decode()
+            text = _text_to_json(value).decode()
         except UnicodeEncodeError:  # half a surrogate pair: Java writes a question mark
-            return _text_to_json(value.encode("utf-8", "replace").decode()).decode()
+            text = _text_to_json(value.encode("utf-8", "replace").decode()).decode()
+        return _escaped_by_java.sub(_escaped, text)
     return _text_to_json(value).decode()
 
 

@@ -65,15 +65,15 @@ def _read_members(header: bytes) -> dict[str, object]:
 
 
 def read_int32(name: str, value: object) -> int:
-    """A whole number of 32 bits, given as number or as text; null is 0."""
+    """A whole number of 32 bits, given as number or as text; null is 0, and fractions are cut off."""
     if value is None or value == "" or value == "null":
         return 0
     if isinstance(value, str) and len(value) <= 20:
         try:
-            value = int(value)
+            value = int(value.replace(",", ""))
         except ValueError:
             raise ProtocolError(f"the field {name} of a header is not a number: {value!r}") from None
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and _INT32_MIN <= value <= _INT32_MAX:
         value = int(value)
     if not isinstance(value, int) or not _INT32_MIN <= value <= _INT32_MAX:
         raise ProtocolError(f"the field {name} of a header is not a 32-bit number")

@@ -10,8 +10,8 @@ PIP    := $(BIN)/pip --disable-pip-version-check
 help:            ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
-run: $(VENV)/.server     ## set up what a server needs, then start it (until there is a broker: the name server)
-	$(BIN)/skyrocketmq namesrv
+run: $(VENV)/.server     ## set up what a server needs, then start everything: name server and broker
+	$(BIN)/skyrocketmq up
 
 setup: $(VENV)/.all      ## prepare .venv with every extra and the development tools
 

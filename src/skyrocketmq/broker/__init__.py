@@ -7,4 +7,6 @@ or ask are answered by the `handlers_*` modules.
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from skyrocketmq.broker.server import Broker
+
+__all__ = ["Broker"]

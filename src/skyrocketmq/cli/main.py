@@ -9,10 +9,12 @@ from typing import Annotated
 import typer
 
 from skyrocketmq import __version__
+from skyrocketmq.cli.broker import broker
 from skyrocketmq.cli.namesrv import namesrv
+from skyrocketmq.cli.up import up
 from skyrocketmq.errors import MQError
 
-__all__ = ["app", "main", "mqnamesrv"]
+__all__ = ["app", "main", "mqbroker", "mqnamesrv"]
 
 app = typer.Typer(
     name="skyrocketmq",
@@ -23,7 +25,9 @@ app = typer.Typer(
     rich_markup_mode=None,  # a wrong option is told in a line that can be read in a log, not in a box
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(up)
 app.command()(namesrv)
+app.command()(broker)
 
 
 def _print_version(wanted: bool) -> None:
@@ -53,6 +57,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def mqnamesrv() -> None:
     """Apache's command name for `skyrocketmq namesrv`."""
     main(["namesrv", *sys.argv[1:]])
+
+
+def mqbroker() -> None:
+    """Apache's command name for `skyrocketmq broker`."""
+    main(["broker", *sys.argv[1:]])
 
 
 def _one_line(error: BaseException) -> str:

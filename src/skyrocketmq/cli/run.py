@@ -10,10 +10,11 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["run_until_stopped"]
+__all__ = ["run_until_stopped", "stop_at_end_of_input"]
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,18 @@ async def _serve_with_signals(serve: Callable[[asyncio.Event], Awaitable[None]])
     stop = asyncio.Event()
     with _stopped_by_signals(stop):
         await serve(stop)
+
+
+def stop_at_end_of_input(stop: asyncio.Event) -> None:
+    """Stop once standard input ends: a child started this way does not outlive its parent, however that dies."""
+    loop, descriptor = asyncio.get_running_loop(), sys.stdin.fileno()
+
+    def on_input() -> None:
+        if not os.read(descriptor, 4096):
+            loop.remove_reader(descriptor)
+            stop.set()
+
+    loop.add_reader(descriptor, on_input)
 
 
 @contextmanager

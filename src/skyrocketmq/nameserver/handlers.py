@@ -6,7 +6,6 @@ no answer at all, as the family's name servers have it: clients that probe for n
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Awaitable, Iterable
 
@@ -26,6 +25,7 @@ from skyrocketmq.wire.bodies_tables import KvTable, TopicList
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_codec import decode_header, encode_header
+from skyrocketmq.wire.java import body_crc
 from skyrocketmq.wire.registration import decode_registration
 from skyrocketmq.wire.versions import STANDARD_JSON_VERSION
 
@@ -33,7 +33,9 @@ __all__ = ["NameServerHandlers"]
 
 logger = logging.getLogger(__name__)
 
-FINGERPRINT_BYTES = 16
+FINGERPRINT_BYTES_MAX = 4096
+_VERSION_MARK = b'"dataVersion":'
+_TOPICS_MARK = b'"topicConfigTable":'
 PROTECTED_KEYS = ("kvConfigPath", "configStorePath")  # a peer that could move these could write anywhere
 
 
@@ -88,13 +90,13 @@ class NameServerHandlers:
         broker = _identity(header, frame.code)
         ha_address = header.ha_server_addr or ""
         now_ms = self._clock.now_ms()
+        if header.body_crc32 and header.body_crc32 != body_crc(frame.body):
+            raise _failure(f"the registration of {broker.address} was damaged on its way: its checksum does not match")
         fingerprint = _fingerprint(header, frame)
         is_known, master = self._tables.repeat(broker, ha_address, fingerprint, connection=connection.id, now_ms=now_ms)
         if not is_known:
             try:
-                body = decode_registration(
-                    frame.body, version=frame.version, compressed=header.compressed, checksum=header.body_crc32
-                )
+                body = decode_registration(frame.body, version=frame.version, compressed=header.compressed)
             except ProtocolError as error:
                 raise _failure(f"the registration of {broker.address} cannot be read: {error}") from error
             registration = Registration(
@@ -277,10 +279,17 @@ def _identity(header: BrokerHeader, code: int) -> BrokerIdentity:
 
 
 def _fingerprint(header: headers.RegisterBrokerHeader, frame: Frame) -> bytes:
-    """Of the body, and of all that decides how it is read."""
-    digest = hashlib.blake2b(frame.body, digest_size=FINGERPRINT_BYTES)
-    digest.update(b"%d %d %d" % (header.compressed, header.body_crc32, frame.version))
-    return digest.digest()
+    """What of a body decides whether it says anything new: all that stands before its topics.
+
+    That is the data version and the filter servers, as Java writes them. Topics count only when the version is another,
+    so of an equal beginning they need not be looked at. A body of another form has no fingerprint and is always read; a
+    compressed one is short, and is its own.
+    """
+    body = frame.body
+    if header.compressed:
+        return b"%d " % frame.version + body
+    beginning = body[: body.find(_TOPICS_MARK, 0, FINGERPRINT_BYTES_MAX) + 1]
+    return b"%d " % frame.version + beginning if _VERSION_MARK in beginning else b""
 
 
 def _required(value: str | None, field: str, code: int) -> str:

@@ -23,6 +23,8 @@ PERM_READ_WRITE = 6
 UNIT = 1  # bits of a topic's system flag
 UNIT_SUBSCRIPTION = 2
 
+_Numbers = tuple[int, int, int, int]  # read queues, write queues, permission, system flag
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerIdentity:
@@ -43,7 +45,7 @@ class Registration:
     data_version: DataVersion
     topics: Mapping[str, TopicConfig]
     filter_servers: Sequence[str] | None = None
-    fingerprint: bytes = b""  # of the body as received: an equal one need not be read again
+    fingerprint: bytes = b""  # of the body as received: one with the same need not be read again
 
 
 @dataclass(slots=True)
@@ -80,8 +82,8 @@ class RouteTables:
         self._live: dict[str, LiveBroker] = {}  # by address
         self._spoken_for: dict[Hashable, set[str]] = {}  # connection -> addresses
         self._filter_servers: dict[str, list[str]] = {}  # by address
-        # A broker says the same numbers for most of its topics: equal values are kept once.
-        self._shared_queue_data: dict[QueueData, QueueData] = {}
+        # A broker says the same numbers for most of its topics: equal values are kept once, by name and numbers.
+        self._queue_data: dict[str, dict[_Numbers, QueueData]] = {}
 
     # -- registration
 
@@ -138,17 +140,28 @@ class RouteTables:
         return is_new
 
     def _take_topics(self, broker_name: str, topics: Iterable[TopicConfig]) -> None:
-        shared = self._shared_queue_data
+        known = self._queue_data.setdefault(broker_name, {})
+        table = self._topics
         for topic in topics:
-            data = QueueData(
-                broker_name=broker_name,
-                read_queue_nums=topic.read_queue_nums,
-                write_queue_nums=topic.write_queue_nums,
-                perm=topic.perm,
-                topic_sys_flag=topic.topic_sys_flag,
-            )
-            self._topics.setdefault(topic.topic_name, {})[broker_name] = shared.setdefault(data, data)
+            numbers = (topic.read_queue_nums, topic.write_queue_nums, topic.perm, topic.topic_sys_flag)
+            data = known.get(numbers) or self._share(broker_name, numbers)
+            queues = table.get(topic.topic_name)
+            if queues is None:
+                table[topic.topic_name] = {broker_name: data}
+            else:
+                queues[broker_name] = data
         self.generation += 1
+
+    def _share(self, broker_name: str, numbers: _Numbers) -> QueueData:
+        read_queue_nums, write_queue_nums, perm, sys_flag = numbers
+        data = QueueData(
+            broker_name=broker_name,
+            read_queue_nums=read_queue_nums,
+            write_queue_nums=write_queue_nums,
+            perm=perm,
+            topic_sys_flag=sys_flag,
+        )
+        return self._queue_data.setdefault(broker_name, {}).setdefault(numbers, data)
 
     def _take_filter_servers(self, address: str, servers: Sequence[str]) -> None:
         if list(servers) == self._filter_servers.get(address, []):
@@ -233,7 +246,7 @@ class RouteTables:
             if not names:
                 del self._clusters[cluster]
         self._remove_queues(lambda _topic, broker_name: broker_name == name)
-        self._shared_queue_data = {data: data for data in self._shared_queue_data if data.broker_name != name}
+        self._queue_data.pop(name, None)
 
     def _remove_queues(self, is_removed: Callable[[str, str], bool]) -> None:
         for topic, queues in list(self._topics.items()):
@@ -267,18 +280,11 @@ class RouteTables:
 
     def _change_permission(self, broker_name: str, change: Callable[[int], int]) -> int:
         count = 0
-        shared = self._shared_queue_data
         for queues in self._topics.values():
             data = queues.get(broker_name)
             if data is not None:
-                changed = QueueData(
-                    broker_name=broker_name,
-                    read_queue_nums=data.read_queue_nums,
-                    write_queue_nums=data.write_queue_nums,
-                    perm=change(data.perm),
-                    topic_sys_flag=data.topic_sys_flag,
-                )
-                queues[broker_name] = shared.setdefault(changed, changed)
+                numbers = (data.read_queue_nums, data.write_queue_nums, change(data.perm), data.topic_sys_flag)
+                queues[broker_name] = self._share(broker_name, numbers)
                 count += 1
         self.generation += 1
         return count

@@ -3,20 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyrocketmq.broker.clients import ConsumerTable, Member, ProducerTable
+from skyrocketmq.broker.clients import ConsumerTable, ProducerTable
 from skyrocketmq.model import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel, SubscriptionData
-
-
-def member(connection: str, *, client_id: str = "", heard_s: float = 0.0) -> Member[str]:
-    return Member(
-        connection=connection,
-        client_id=client_id or f"client of {connection}",
-        address=connection,
-        language=0,
-        version=407,
-        heard_ms=int(heard_s * 1000),
-        heard_s=heard_s,
-    )
+from tests.broker.support import member
 
 
 def consumer(

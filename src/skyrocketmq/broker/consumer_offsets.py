@@ -10,7 +10,7 @@ Keys are `topic@group`, as in the file: neither a topic nor a group may contain 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 __all__ = ["ConsumerOffsets", "young_queue_start"]
 
@@ -76,9 +76,6 @@ class ConsumerOffsets:
             if self._table.get(key) != queues:
                 self._table[key] = dict(queues)
                 self.change_count += 1
-
-    def keys(self) -> Iterable[str]:
-        return self._table.keys()
 
 
 def young_queue_start(*, min_offset: int, is_first_cold: bool) -> int | None:

@@ -27,6 +27,8 @@ __all__ = ["GroupHandlers"]
 
 logger = logging.getLogger(__name__)
 
+RETRY_QUEUE_COUNT_MAX = 65_536  # as for any topic
+
 
 class GroupHandlers:
     """The answers, from the table of groups."""
@@ -57,6 +59,11 @@ class GroupHandlers:
             check_group(group.group_name)
         except IllegalArgument as error:
             raise refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
+        if group.retry_queue_nums > RETRY_QUEUE_COUNT_MAX:
+            remark = (
+                f"retryQueueNums is {group.retry_queue_nums}: a retry topic has at most {RETRY_QUEUE_COUNT_MAX} queues"
+            )
+            raise refusal(ResponseCode.SYSTEM_ERROR, remark)
         self._groups.put(group)
         logger.info("group updated", extra={"group": group.group_name, "by": connection.peer})
         await change_saved(self._groups_file, f"group {group.group_name}")

@@ -1,0 +1,181 @@
+"""Requests about offsets: how far a group is, where a queue begins and ends, what was stored when."""
+
+from __future__ import annotations
+
+from skyrocketmq.broker.answers import refusal, required
+from skyrocketmq.broker.clients import ConsumerTable
+from skyrocketmq.broker.consumer_offsets import ConsumerOffsets, young_queue_start
+from skyrocketmq.broker.topics import TopicTable
+from skyrocketmq.config import BrokerConfig, ConfigHolder
+from skyrocketmq.model import MessageQueue
+from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.ports import Clock, Disk
+from skyrocketmq.store import ConfigFile, MessageStore
+from skyrocketmq.wire.bodies import decode_body, encode_body
+from skyrocketmq.wire.bodies_admin import ConsumeOffsets, ConsumeStats
+from skyrocketmq.wire.bodies_tables import ConsumerOffsetTable, DelayOffsetTable
+from skyrocketmq.wire.codes import RequestCode, ResponseCode
+from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.headers_admin import GetConsumeStatsHeader
+from skyrocketmq.wire.headers_codec import decode_header
+from skyrocketmq.wire.headers_pull import (
+    QueryConsumerOffsetHeader,
+    QueueHeader,
+    SearchOffsetHeader,
+    UpdateConsumerOffsetHeader,
+)
+
+__all__ = ["OffsetHandlers"]
+
+QUEUES_A_SLICE = 128  # queues looked at before others have their turn
+
+
+class OffsetHandlers:
+    """The answers, from the table of offsets and from the store."""
+
+    def __init__(
+        self,
+        *,
+        config: ConfigHolder[BrokerConfig],
+        topics: TopicTable,
+        consumers: ConsumerTable[Connection],
+        offsets: ConsumerOffsets,
+        store: MessageStore,
+        disk: Disk,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._consumers = consumers
+        self._offsets = offsets
+        self._store = store
+        self._disk = disk
+        self._clock = clock
+        self._delay_offsets_file = ConfigFile(disk, config.current.store.root_path / "config" / "delayOffset.json")
+
+    def register(self, dispatcher: Dispatcher) -> None:
+        for code, handler in (
+            (RequestCode.QUERY_CONSUMER_OFFSET, self.find_offset),
+            (RequestCode.UPDATE_CONSUMER_OFFSET, self.commit_offset),
+            (RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, self.search_by_time),
+            (RequestCode.GET_MAX_OFFSET, self.max_offset),
+            (RequestCode.GET_MIN_OFFSET, self.min_offset),
+            (RequestCode.GET_EARLIEST_MSG_STORETIME, self.earliest_time),
+            (RequestCode.GET_ALL_CONSUMER_OFFSET, self.list_offsets),
+            (RequestCode.GET_ALL_DELAY_OFFSET, self.list_delay_offsets),
+            (RequestCode.GET_CONSUME_STATS, self.consume_stats),
+        ):
+            dispatcher.register(code, handler)
+
+    # -- groups
+
+    def find_offset(self, frame: Frame, connection: Connection) -> Frame:
+        """14: how far a group is in a queue. A group that never said so starts at 0 where the queue is young."""
+        header = decode_header(QueryConsumerOffsetHeader, frame.ext)
+        group = required(header.consumer_group, "consumerGroup", frame)
+        topic = required(header.topic, "topic", frame)
+        queue_id = required(header.queue_id, "queueId", frame)
+        offset = self._offsets.find(group=group, topic=topic, queue_id=queue_id)
+        if offset is None or offset < 0:
+            offset = self._start_in(topic, queue_id)
+        if offset is None:
+            raise refusal(
+                ResponseCode.QUERY_NOT_FOUND,
+                f"group {group} has no offset for queue {queue_id} of topic {topic}: "
+                "it has yet to commit one, and starts where it is configured to",
+            )
+        return _offset_answer(frame, offset)
+
+    def _start_in(self, topic: str, queue_id: int) -> int | None:
+        min_offset = self._store.min_offset(topic, queue_id)
+        is_first_cold = min_offset <= 0 and self._store.is_far_behind(topic, queue_id, 0)
+        return young_queue_start(min_offset=min_offset, is_first_cold=is_first_cold)
+
+    def commit_offset(self, frame: Frame, connection: Connection) -> Frame:
+        """15: how far a group is now; taken as it is said."""
+        header = decode_header(UpdateConsumerOffsetHeader, frame.ext)
+        self._offsets.commit(
+            group=required(header.consumer_group, "consumerGroup", frame),
+            topic=required(header.topic, "topic", frame),
+            queue_id=required(header.queue_id, "queueId", frame),
+            offset=required(header.commit_offset, "commitOffset", frame),
+        )
+        return frame.reply()
+
+    def list_offsets(self, frame: Frame, connection: Connection) -> Frame:
+        """43: the offsets of all groups, for slaves."""
+        # Java reads numbers as keys with and without quotation marks; with them a large table is written fifty times
+        # faster, and slaves ask for it every ten seconds.
+        body = encode_body(ConsumerOffsetTable(offset_table=self._offsets.table()), standard_json=True)
+        return frame.reply(body=body)
+
+    async def list_delay_offsets(self, frame: Frame, connection: Connection) -> Frame:
+        """45: how far delayed messages are delivered, for slaves: what the file holds."""
+        table = await self._disk.run(self._delay_offsets_file.load, lambda data: decode_body(DelayOffsetTable, data))
+        return frame.reply(body=encode_body(table or DelayOffsetTable()))
+
+    async def consume_stats(self, frame: Frame, connection: Connection) -> Frame:
+        """208: how far a group is, in one topic or in all that it has an offset for."""
+        header = decode_header(GetConsumeStatsHeader, frame.ext)
+        group = required(header.consumer_group, "consumerGroup", frame)
+        table: dict[MessageQueue, ConsumeOffsets] = {}
+        for topic in [header.topic] if header.topic else self._offsets.topics_of(group):
+            if self._is_read_by(group, topic):
+                await self._add_stats(table, group, topic)
+        return frame.reply(body=encode_body(ConsumeStats(offset_table=table)))
+
+    def _is_read_by(self, group: str, topic: str) -> bool:
+        """A topic that the members of a group no longer subscribe to says nothing about how far they are."""
+        connected = self._consumers.find(group)
+        return connected is None or not connected.subscriptions or topic in connected.subscriptions
+
+    async def _add_stats(self, table: dict[MessageQueue, ConsumeOffsets], group: str, topic: str) -> None:
+        config = self._topics.find(topic)
+        for queue_id in range(config.read_queue_nums if config is not None else 0):
+            queue = MessageQueue(topic, self._config.current.broker_name, queue_id)
+            table[queue] = await self._queue_stats(group, topic, queue_id)
+            if len(table) % QUEUES_A_SLICE == 0:
+                await self._clock.sleep(0)
+
+    async def _queue_stats(self, group: str, topic: str, queue_id: int) -> ConsumeOffsets:
+        offset = max(0, self._offsets.find(group=group, topic=topic, queue_id=queue_id) or 0)
+        last_ms = await self._store.store_time(topic, queue_id, offset - 1) if offset else 0
+        return ConsumeOffsets(
+            broker_offset=max(0, self._store.max_offset(topic, queue_id)),
+            consumer_offset=offset,
+            last_timestamp=max(0, last_ms),
+        )
+
+    # -- queues
+
+    async def search_by_time(self, frame: Frame, connection: Connection) -> Frame:
+        """29: the message of a queue that was stored at a time, or nearest to it."""
+        header = decode_header(SearchOffsetHeader, frame.ext)
+        offset = await self._store.offset_by_time(
+            required(header.topic, "topic", frame),
+            required(header.queue_id, "queueId", frame),
+            required(header.timestamp, "timestamp", frame),
+        )
+        return _offset_answer(frame, offset)
+
+    def max_offset(self, frame: Frame, connection: Connection) -> Frame:
+        """30: the offset that the next message of a queue will have."""
+        return _offset_answer(frame, self._store.max_offset(*_queue(frame)))
+
+    def min_offset(self, frame: Frame, connection: Connection) -> Frame:
+        """31: the offset of the oldest message of a queue that is still kept."""
+        return _offset_answer(frame, self._store.min_offset(*_queue(frame)))
+
+    async def earliest_time(self, frame: Frame, connection: Connection) -> Frame:
+        """32: when the oldest message of a queue was stored; -1 if it has none."""
+        topic, queue_id = _queue(frame)
+        return frame.reply(ext={"timestamp": str(await self._store.earliest_time(topic, queue_id))})
+
+
+def _queue(frame: Frame) -> tuple[str, int]:
+    header = decode_header(QueueHeader, frame.ext)
+    return required(header.topic, "topic", frame), required(header.queue_id, "queueId", frame)
+
+
+def _offset_answer(frame: Frame, offset: int) -> Frame:
+    return frame.reply(ext={"offset": str(offset)})

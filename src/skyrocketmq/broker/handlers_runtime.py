@@ -1,0 +1,101 @@
+"""The broker's runtime information (28): one table of texts with what it does, has and has done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from skyrocketmq.broker.runtime_figures import RuntimeFigures, byte_text
+from skyrocketmq.config import BrokerConfig, ConfigHolder
+from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.ports import Disk, DiskUsage
+from skyrocketmq.store import MessageStore
+from skyrocketmq.wire.bodies import encode_body
+from skyrocketmq.wire.bodies_tables import KvTable
+from skyrocketmq.wire.codes import RequestCode
+from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.versions import VERSION_4_9_7, version_name
+
+__all__ = ["RuntimeHandlers"]
+
+NO_LIMIT = 2**31 - 1
+
+
+class RuntimeHandlers:
+    """The answer, from the store, its counters and the disk."""
+
+    def __init__(
+        self, *, config: ConfigHolder[BrokerConfig], store: MessageStore, figures: RuntimeFigures, disk: Disk
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._figures = figures
+        self._disk = disk
+
+    def register(self, dispatcher: Dispatcher) -> None:
+        dispatcher.register(RequestCode.GET_BROKER_RUNTIME_INFO, self.runtime_info)
+
+    async def runtime_info(self, frame: Frame, connection: Connection) -> Frame:
+        """28: every figure that is known, as text."""
+        table = {
+            "brokerVersionDesc": version_name(VERSION_4_9_7),
+            "brokerVersion": str(VERSION_4_9_7),
+            **self._figures.table(),
+            **self._log_figures(),
+            **self._queue_figures(),
+            **await self._disk.run(self._disk_figures),
+            "earliestMessageTimeStamp": str(await self._store.earliest_time()),
+        }
+        return frame.reply(body=encode_body(KvTable(table=table)))
+
+    def _log_figures(self) -> dict[str, str]:
+        log = self._store.log
+        return {
+            "commitLogMinOffset": str(log.min_offset),
+            "commitLogMaxOffset": str(log.max_offset),
+            "remainHowManyDataToFlush": byte_text(max(0, log.max_offset - log.flushed_offset)),
+            # Queues and index are written together with the log: nothing is ever behind, and nothing waits in a buffer.
+            "dispatchBehindBytes": "0",
+            "dispatchMaxBuffer": "0",
+        }
+
+    def _queue_figures(self) -> dict[str, str]:
+        """Requests are answered as they come: the queues of Apache's thread pools do not exist, so they are empty."""
+        config = self._config.current
+        capacities = {
+            "send": config.ignored.send_queue_capacity,
+            "pull": config.ignored.pull_queue_capacity,
+            "query": config.ignored.query_queue_capacity,
+        }
+        table = {}
+        for name, capacity in capacities.items():
+            table[f"{name}ThreadPoolQueueSize"] = "0"
+            table[f"{name}ThreadPoolQueueCapacity"] = str(capacity)
+            table[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = "0"
+        return table | {
+            "EndTransactionQueueSize": "0",
+            "EndTransactionThreadPoolQueueCapacity": str(config.ignored.end_transaction_queue_capacity),
+            "pageCacheLockTimeMills": "0",
+            "remainTransientStoreBufferNumbs": str(NO_LIMIT),
+            "startAcceptSendRequestTimeStamp": str(config.start_accept_send_at_ms),
+        }
+
+    def _disk_figures(self) -> dict[str, str]:
+        """How full the partitions are, the emptiest first in line for new files. Blocks."""
+        store = self._config.current.store
+        usages = {path: self._usage(path) for path in store.commit_log_directories}
+        ratios = {path: _used_ratio(usage) for path, usage in usages.items()}
+        total_bytes = sum(usage.total_bytes for usage in usages.values())
+        free_bytes = sum(usage.free_bytes for usage in usages.values())
+        return {
+            **{f"commitLogDiskRatio_{path}": str(ratio) for path, ratio in ratios.items()},
+            "commitLogDiskRatio": str(min(ratios.values())),
+            "consumeQueueDiskRatio": str(_used_ratio(self._usage(store.root_path))),
+            "commitLogDirCapacity": f"Total : {byte_text(total_bytes)}, Free : {byte_text(free_bytes)}.",
+        }
+
+    def _usage(self, path: Path) -> DiskUsage:
+        return self._disk.usage(path if self._disk.exists(path) else self._config.current.store.root_path)
+
+
+def _used_ratio(usage: DiskUsage) -> float:
+    return usage.used_bytes / usage.total_bytes if usage.total_bytes else 0.0

@@ -1,0 +1,178 @@
+"""Requests about topics: making, changing, deleting and listing them, and how full their queues are.
+
+A change is answered once it is in the file and the name servers that answer have heard of it: whoever made a topic can
+use it then.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from skyrocketmq.broker.answers import change_saved, master_only, no_such_topic, refusal, required
+from skyrocketmq.broker.clients import ConsumerTable
+from skyrocketmq.broker.consumer_offsets import ConsumerOffsets
+from skyrocketmq.broker.registration import Registrar
+from skyrocketmq.broker.saving import Saver
+from skyrocketmq.broker.topics import TopicTable
+from skyrocketmq.config import BrokerConfig, ConfigHolder
+from skyrocketmq.errors import IllegalArgument
+from skyrocketmq.model import MessageQueue, TopicConfig, TopicFilterType
+from skyrocketmq.model.names import PERM_INHERIT, PERM_PRIORITY, PERM_READ_WRITE, check_topic
+from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.ports import Clock
+from skyrocketmq.store import MessageStore
+from skyrocketmq.wire.bodies import encode_body
+from skyrocketmq.wire.bodies_admin import GroupList, QueueOffsets, TopicStats
+from skyrocketmq.wire.bodies_tables import TopicConfigTable, TopicList
+from skyrocketmq.wire.codes import RequestCode, ResponseCode
+from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.headers_admin import CreateTopicHeader, TopicHeader
+from skyrocketmq.wire.headers_codec import decode_header
+
+__all__ = ["TopicHandlers"]
+
+logger = logging.getLogger(__name__)
+
+PERM_MAX = PERM_READ_WRITE | PERM_INHERIT | PERM_PRIORITY
+QUEUE_COUNT_MAX = 65_536  # clients make an object for each queue of a topic: a slip of the keyboard must not kill them
+QUEUES_A_SLICE = 128  # queues looked at before others have their turn
+
+
+class TopicHandlers:
+    """The answers, from the table of topics and from the store."""
+
+    def __init__(
+        self,
+        *,
+        config: ConfigHolder[BrokerConfig],
+        topics: TopicTable,
+        topics_file: Saver[TopicConfigTable],
+        registrar: Registrar,
+        consumers: ConsumerTable[Connection],
+        offsets: ConsumerOffsets,
+        store: MessageStore,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._topics_file = topics_file
+        self._registrar = registrar
+        self._consumers = consumers
+        self._offsets = offsets
+        self._store = store
+        self._clock = clock
+
+    def register(self, dispatcher: Dispatcher) -> None:
+        for code, handler in (
+            (RequestCode.UPDATE_AND_CREATE_TOPIC, self.put_topic),
+            (RequestCode.DELETE_TOPIC_IN_BROKER, self.delete_topic),
+            (RequestCode.GET_ALL_TOPIC_CONFIG, self.list_topics),
+            (RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, self.list_system_topics),
+            (RequestCode.GET_TOPIC_STATS_INFO, self.topic_stats),
+            (RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, self.list_groups_of_topic),
+        ):
+            dispatcher.register(code, handler)
+
+    # -- changes
+
+    async def put_topic(self, frame: Frame, connection: Connection) -> Frame:
+        """17: a topic to make or to change. Whether it is ordered is not decided here, whatever the request says."""
+        header = decode_header(CreateTopicHeader, frame.ext)
+        name = self._changeable_topic(header.topic, "change", frame)
+        topic = TopicConfig(
+            topic_name=name,
+            read_queue_nums=_queue_count(header.read_queue_nums, "readQueueNums", frame),
+            write_queue_nums=_queue_count(header.write_queue_nums, "writeQueueNums", frame),
+            perm=_permission(required(header.perm, "perm", frame)),
+            topic_filter_type=_filter_type(header.topic_filter_type),
+            topic_sys_flag=header.topic_sys_flag or 0,
+        )
+        self._topics.put(topic)
+        logger.info("topic updated", extra={"topic": name, "by": connection.peer})
+        await change_saved(self._topics_file, f"topic {name}")
+        if not await self._registrar.announced():
+            logger.warning("not every name server has heard of the topic yet", extra={"topic": name})
+        return frame.reply()
+
+    async def delete_topic(self, frame: Frame, connection: Connection) -> Frame:
+        """215: a topic that goes with its queues. One that is not there is gone already; name servers are not told."""
+        name = self._changeable_topic(decode_header(TopicHeader, frame.ext).topic, "delete", frame)
+        self._topics.delete(name)
+        logger.info("topic deleted", extra={"topic": name, "by": connection.peer})
+        await change_saved(self._topics_file, f"the end of topic {name}")
+        await self._store.delete_topic_queues(name)
+        return frame.reply()
+
+    def _changeable_topic(self, topic: str | None, verb: str, frame: Frame) -> str:
+        master_only(self._config.current, f"{verb} a topic")
+        name = required(topic, "topic", frame)
+        try:
+            check_topic(name)
+        except IllegalArgument as error:
+            raise refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
+        if self._topics.is_system_topic(name):
+            raise refusal(
+                ResponseCode.SYSTEM_ERROR,
+                f"topic {name} is the broker's own and cannot be {verb}d: choose another name",
+            )
+        return name
+
+    # -- lists
+
+    def list_topics(self, frame: Frame, connection: Connection) -> Frame:
+        """21: all topics, as slaves copy them and administrators read them."""
+        table = TopicConfigTable(data_version=self._topics.data_version, topic_config_table=self._topics.table())
+        return frame.reply(body=encode_body(table))
+
+    def list_system_topics(self, frame: Frame, connection: Connection) -> Frame:
+        """305: the topics that are the broker's own."""
+        return frame.reply(body=encode_body(TopicList(topic_list=tuple(self._topics.system_topics()))))
+
+    def list_groups_of_topic(self, frame: Frame, connection: Connection) -> Frame:
+        """300: who consumes a topic: the groups that subscribe to it now, and those that have read it before."""
+        topic = required(decode_header(TopicHeader, frame.ext).topic, "topic", frame)
+        groups = dict.fromkeys([*self._consumers.groups_on(topic), *self._offsets.groups_of(topic)])
+        return frame.reply(body=encode_body(GroupList(group_list=tuple(groups))))
+
+    async def topic_stats(self, frame: Frame, connection: Connection) -> Frame:
+        """202: the bounds of every queue that can be written to, and when its newest message was stored."""
+        name = required(decode_header(TopicHeader, frame.ext).topic, "topic", frame)
+        topic = self._topics.find(name)
+        if topic is None:
+            raise no_such_topic(name, self._config.current.broker_name)
+        table: dict[MessageQueue, QueueOffsets] = {}
+        for queue_id in range(topic.write_queue_nums):
+            table[MessageQueue(name, self._config.current.broker_name, queue_id)] = await self._bounds(name, queue_id)
+            if queue_id % QUEUES_A_SLICE == QUEUES_A_SLICE - 1:
+                await self._clock.sleep(0)
+        return frame.reply(body=encode_body(TopicStats(offset_table=table)))
+
+    async def _bounds(self, topic: str, queue_id: int) -> QueueOffsets:
+        max_offset = max(0, self._store.max_offset(topic, queue_id))
+        newest_ms = await self._store.store_time(topic, queue_id, max_offset - 1) if max_offset else 0
+        return QueueOffsets(
+            min_offset=max(0, self._store.min_offset(topic, queue_id)),
+            max_offset=max_offset,
+            last_update_timestamp=max(0, newest_ms),
+        )
+
+
+def _queue_count(count: int | None, field: str, frame: Frame) -> int:
+    count = required(count, field, frame)
+    if not 0 <= count <= QUEUE_COUNT_MAX:
+        raise refusal(ResponseCode.SYSTEM_ERROR, f"{field} is {count}: a topic has 0 to {QUEUE_COUNT_MAX} queues")
+    return count
+
+
+def _permission(perm: int) -> int:
+    if not 0 <= perm <= PERM_MAX:
+        raise refusal(ResponseCode.SYSTEM_ERROR, f"perm is {perm}: add 4 for reading, 2 for writing, 1 for a template")
+    return perm
+
+
+def _filter_type(name: str | None) -> TopicFilterType:
+    try:
+        return TopicFilterType(name) if name else TopicFilterType.SINGLE_TAG
+    except ValueError:
+        kinds = " or ".join(kind.name for kind in TopicFilterType)
+        raise refusal(ResponseCode.SYSTEM_ERROR, f"topicFilterType is {name}: it must be {kinds}") from None

@@ -1,0 +1,49 @@
+"""The store: every message of a broker on disk, in Apache RocketMQ's file formats.
+
+Read in this order: `message_store` (what the owner sees), `appender` (the way in) with `record_shape`, then the three
+kinds of files it writes: `commit_log`, `consume_queue` (all of them: `consume_queues`), and `index` with `index_file`
+and `key_hash`. `reading` and `searching` are the ways out; `cold_reads` lets them run without waiting as long as all is
+in memory. `flushing` makes the log durable, `upkeep` is the work in the background, `checkpoint` and `snapshot` its
+result. `recovery` opens what a stop or a crash left, with `log_scan` and `dispatch`. `file_rows` and `open_files` are
+the floor. `config_file` keeps the broker's JSON files.
+
+Rules of the place: one thread writes, the event loop's; what waits for the disk runs behind `ports.Disk`; the log is
+the truth, and all else can be made from it. The formats are drawn in docs/formats/.
+
+Not here: what a topic may be, who may send, retries, delays, replication's sockets. Those are the broker's.
+"""
+
+from __future__ import annotations
+
+from skyrocketmq.store.appender import REFUSED, Appender, Arrival
+from skyrocketmq.store.cold_reads import Pending
+from skyrocketmq.store.config_file import ConfigFile
+from skyrocketmq.store.consume_queue import ConsumeQueue
+from skyrocketmq.store.message_store import MessageStore, NewMessage, PutResult
+from skyrocketmq.store.reading import Buffer, GetResult
+from skyrocketmq.store.record_shape import RecordShape, split_unique_key
+from skyrocketmq.store.searching import QueryResult
+from skyrocketmq.store.statistics import StoreStatistics
+from skyrocketmq.store.statuses import GetStatus, PutStatus, Refusal, RunningFlag
+
+__all__ = [
+    "REFUSED",
+    "Appender",
+    "Arrival",
+    "Buffer",
+    "ConfigFile",
+    "ConsumeQueue",
+    "GetResult",
+    "GetStatus",
+    "MessageStore",
+    "NewMessage",
+    "Pending",
+    "PutResult",
+    "PutStatus",
+    "QueryResult",
+    "RecordShape",
+    "Refusal",
+    "RunningFlag",
+    "StoreStatistics",
+    "split_unique_key",
+]

@@ -1,0 +1,431 @@
+"""Putting messages into the store: records into the log, cells into queues, keys into the index, in one go.
+
+A hot module: it handles a batch, usually all messages of one received buffer, with one write to the log. No object is
+made for a message but its record's head and its cell.
+
+    appender.begin()
+    for ...:
+        log_offset = appender.add(queue, shape, key, body, flag, sys_flag, born_ms, born_host, reconsume_times)
+    if not appender.commit():
+        ...                     # messages from appender.failed_from on are not stored, and `refusal` says why
+
+Rule 1: `add` numbers and packs, nothing is written before `commit` (or before the log file is full: then what came so
+far is committed on the way). Whoever reads queues commits first, so a reader never sees half a batch.
+Rule 2: log first, then queues and index, from memory; nothing is read back. If the log cannot be written, the numbers
+that were given out are taken back, and the messages do not exist.
+Rule 3: a queue or index that cannot be written keeps its part in memory and stops the store from taking more. The
+messages are in the log and count as stored.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from struct import Struct, calcsize
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from zlib_ng.zlib_ng import crc32 as crc32_long
+
+from skyrocketmq.errors import DiskFull, StoreError
+from skyrocketmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
+from skyrocketmq.model.hosts import HOST_BYTES_V4
+from skyrocketmq.model.offsets import LogOffset
+from skyrocketmq.ports import Clock
+from skyrocketmq.store.commit_log import CommitLog
+from skyrocketmq.store.consume_queue import CELL, ConsumeQueue
+from skyrocketmq.store.consume_queues import ConsumeQueues
+from skyrocketmq.store.index import Index
+from skyrocketmq.store.index_file import KeyPlace
+from skyrocketmq.store.record_shape import RecordShape
+from skyrocketmq.store.statistics import StoreStatistics
+from skyrocketmq.store.statuses import PutStatus, Refusal, RunningFlag, RunningState
+from skyrocketmq.wire.java import CRC_LONG_FROM_BYTES, CRC_MASK, body_crc
+from skyrocketmq.wire.records import BLANK_BYTES, HEAD_BYTES, HEADS, MESSAGE_MAGIC
+
+__all__ = ["REFUSED", "Appender", "Arrival"]
+
+logger = logging.getLogger(__name__)
+
+REFUSED: Final = -1
+_UNQUEUED: Final = 0x4  # prepared and rolled back messages share this bit; they get no place in a queue
+_ROLLBACK: Final = 0xC
+_SPECIAL_FLAGS: Final = _UNQUEUED | BORN_HOST_V6 | STORE_HOST_V6
+_TOTAL_EXTRA_BYTES: Final = 64 * 1024  # what a record may have beside the largest body
+_cell = CELL.pack
+
+# The head of a record of the common kind, with what is the same for a whole batch as one piece:
+# | store time 8 | store host 8 | reconsumed 4 = 0 | prepared offset 8 = 0 |
+_quick_head: Final = Struct(">iIIiiqqiq8s28si").pack
+_stored_head: Final = Struct(">q8siq").pack
+assert calcsize(">iIIiiqqiq8s28si") == HEAD_BYTES
+
+
+class Arrival(NamedTuple):
+    """A new message in a queue that somebody watches."""
+
+    topic: str
+    queue_id: int
+    max_offset: int  # of the queue, with this message
+    tags_code: int
+    store_timestamp: int
+    properties: bytes
+
+
+class Appender:
+    """The store's only way in. Called on the loop's thread."""
+
+    def __init__(
+        self,
+        *,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: Index | None,
+        state: RunningState,
+        statistics: StoreStatistics,
+        clock: Clock,
+        store_host: bytes,
+        message_bytes_max: int,
+    ) -> None:
+        self.now_ms = 0  # store time of the messages being added
+        self.refusal: Refusal | None = None  # why the last `add` or `commit` failed
+        self.failed_from = LogOffset(0)  # after a failed commit: messages from here on are not stored
+        self.newest_ms = 0  # store time of the newest message in the log
+        self.on_arrival: Callable[[list[Arrival]], None] = _nobody
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._state = state
+        self._statistics = statistics
+        self._clock = clock
+        self._position = int(log.max_offset)  # where the next record begins
+        self._limit = log.limit
+        self._pieces: list[bytes] = []
+        self._keys: list[KeyPlace] = []
+        self._late_keys: list[tuple[list[KeyPlace], int]] = []  # that the index could not take
+        self._arrivals: list[Arrival] = []
+        self._count = 0
+        self._is_broken = False  # a write failed; adds are refused until the caller has learnt of it
+        self.set_store_host(store_host)
+        self.set_message_bytes_max(message_bytes_max)
+
+    def set_store_host(self, host: bytes) -> None:
+        """The broker's address, packed, as new records name it. It is known only once the port is bound."""
+        self._store_host = host
+        self._store_host_is_v6 = len(host) != HOST_BYTES_V4
+        self._stored_ms = -1  # `begin` packs it anew
+        self._stored = b""
+
+    def set_message_bytes_max(self, message_bytes_max: int) -> None:
+        """The largest body; may change at run time."""
+        self._body_bytes_max = message_bytes_max
+
+    def follow_log(self) -> None:
+        """Start at the log's end, which recovery or a slave's copying has moved."""
+        assert not self._pieces, "commit comes first"
+        self._position = int(self._log.max_offset)
+        self._limit = self._log.limit
+
+    # ---------------------------------------------------------------------------------------------------- adding
+
+    def begin(self) -> bool:
+        """Take the time for the messages that follow; False, with `refusal`, if the store takes none now."""
+        self.now_ms = now_ms = self._clock.now_ms()
+        if now_ms != self._stored_ms:
+            self._stored_ms = now_ms
+            self._stored = _stored_head(now_ms, self._store_host, 0, 0)
+        self.refusal = self._state.refusal
+        return self.refusal is None
+
+    def add(
+        self,
+        queue: ConsumeQueue,
+        shape: RecordShape,
+        key: bytes,
+        body: bytes,
+        flag: int,
+        sys_flag: int,
+        born_ms: int,
+        born_host: bytes,
+        reconsume_times: int = 0,
+    ) -> int:
+        """Add one message; returns its log offset, or `REFUSED` and sets `refusal`.
+
+        Its queue offset is `queue.next_offset` as it was before the call. `key` is the unique id that the shape leaves
+        open; `body` must not change before the commit. Arguments go by position: this is called for every message.
+        """
+        body_bytes = len(body)
+        if (
+            sys_flag & _SPECIAL_FLAGS
+            or shape.is_special
+            or body_bytes > self._body_bytes_max
+            or len(born_host) != HOST_BYTES_V4
+            or reconsume_times
+            or self._store_host_is_v6
+        ):
+            return self.add_special(queue, shape, key, body, flag, sys_flag, born_ms, born_host, reconsume_times)
+        total = shape.fixed_bytes + body_bytes
+        position = self._position
+        if position + total > self._limit:
+            if not self._make_room(total):
+                return REFUSED
+            position = self._position
+        offset = queue.next_offset
+        queue.next_offset = offset + 1
+        self._pieces += (
+            _quick_head(
+                total,
+                MESSAGE_MAGIC,
+                (crc32(body) if body_bytes < CRC_LONG_FROM_BYTES else crc32_long(body)) & CRC_MASK,
+                queue.queue_id,
+                flag,
+                offset,
+                position,
+                sys_flag,
+                born_ms,
+                born_host,
+                self._stored,
+                body_bytes,
+            ),
+            body,
+            shape.middle,
+            key,
+            shape.after,
+        )
+        queue.tail += _cell(position, total, shape.tags_code)
+        if not queue.is_dirty:
+            self._queues.mark_dirty(queue)
+        if queue.is_watched:
+            self._note_arrival(queue, shape, key, shape.tags_code)
+        if key:
+            self._keys.append((shape.topic, key, position))
+        if shape.keys:
+            self._keys += [(shape.topic, other, position) for other in shape.keys]
+        self._position = position + total
+        self._count += 1
+        return position
+
+    def add_special(
+        self,
+        queue: ConsumeQueue,
+        shape: RecordShape,
+        key: bytes,
+        body: bytes,
+        flag: int,
+        sys_flag: int,
+        born_ms: int,
+        born_host: bytes,
+        reconsume_times: int = 0,
+        prepared_offset: int = 0,
+        store_host: bytes | None = None,
+    ) -> int:
+        """The same for any message: IPv6 hosts, delayed, prepared, of a foreign store host, or beyond the limits."""
+        host = self._store_host if store_host is None else store_host
+        total = self.record_bytes(shape, len(body), born_host, host)
+        self.refusal = self._state.refusal or self.refusal_of(shape, len(body), total)
+        if self.refusal is not None:
+            return REFUSED
+        if self._position + total > self._limit and not self._make_room(total):
+            return REFUSED
+        sys_flag &= ~(BORN_HOST_V6 | STORE_HOST_V6)
+        sys_flag |= (len(born_host) != HOST_BYTES_V4) * BORN_HOST_V6 | (len(host) != HOST_BYTES_V4) * STORE_HOST_V6
+        position = self._position
+        is_queued = not sys_flag & _UNQUEUED
+        offset = queue.next_offset if is_queued else 0
+        head = HEADS[(sys_flag >> 4) & 3].pack(
+            total,
+            MESSAGE_MAGIC,
+            body_crc(body),
+            queue.queue_id,
+            flag,
+            offset,
+            position,
+            sys_flag,
+            born_ms,
+            born_host,
+            self.now_ms,
+            host,
+            reconsume_times,
+            prepared_offset,
+            len(body),
+        )
+        self._pieces += (head, body, shape.middle, key, shape.after)
+        if is_queued:
+            tags_code = shape.tags_code if shape.delay_ms is None else self.now_ms + shape.delay_ms
+            queue.next_offset = offset + 1
+            queue.tail += _cell(position, total, tags_code)
+            self._queues.mark_dirty(queue)
+            if queue.is_watched:
+                self._note_arrival(queue, shape, key, tags_code)
+        if sys_flag & _ROLLBACK != _ROLLBACK:
+            self._keys += [(shape.topic, each, position) for each in (key, *shape.keys) if each]
+        self._position = position + total
+        self._count += 1
+        return position
+
+    def reserve(self, total_bytes: int) -> bool:
+        """See to it that messages of so many bytes in all go into one file: a batch is stored whole or not at all.
+
+        False, with `refusal`, if there is no such room.
+        """
+        if self._position + total_bytes <= self._limit:
+            return True
+        if total_bytes + BLANK_BYTES > self._log.file_bytes:
+            self.refusal = Refusal(
+                PutStatus.MESSAGE_ILLEGAL,
+                f"the batch takes {total_bytes} bytes, a log file holds {self._log.file_bytes}: send fewer at once",
+            )
+            return False
+        return self._make_room(total_bytes)
+
+    def record_bytes(self, shape: RecordShape, body_bytes: int, born_host: bytes, store_host: bytes | None) -> int:
+        """How long the record of a message will be."""
+        store_host_bytes = len(self._store_host if store_host is None else store_host)
+        return shape.fixed_bytes + body_bytes + len(born_host) + store_host_bytes - 2 * HOST_BYTES_V4
+
+    def refusal_of(self, shape: RecordShape, body_bytes: int, total_bytes: int) -> Refusal | None:
+        """Why a message cannot be stored, whatever the state of the store; None if it can."""
+        if shape.refusal is not None:
+            return shape.refusal
+        body_max, file_max = self._body_bytes_max, self._log.file_bytes - BLANK_BYTES
+        if body_bytes > body_max or total_bytes > body_max + _TOTAL_EXTRA_BYTES:
+            text = f"the body takes {body_bytes} bytes, maxMessageSize allows {body_max}: compress or split the message"
+            return Refusal(PutStatus.MESSAGE_ILLEGAL, text)
+        if total_bytes > file_max:
+            text = f"the message takes {total_bytes} bytes, a log file holds {file_max}: split the message"
+            return Refusal(PutStatus.MESSAGE_ILLEGAL, text)
+        return None
+
+    def _note_arrival(self, queue: ConsumeQueue, shape: RecordShape, key: bytes, tags_code: int) -> None:
+        properties = b"%b%b%b" % (shape.before, key, shape.after)
+        self._arrivals.append(
+            Arrival(queue.topic, queue.queue_id, queue.next_offset, tags_code, self.now_ms, properties)
+        )
+
+    # -------------------------------------------------------------------------------------------------- committing
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether messages were added that are not in the log yet."""
+        return bool(self._pieces)
+
+    def commit(self) -> bool:
+        """Write what was added. False: messages from `failed_from` on are not stored, and `refusal` says why."""
+        if self._pieces:
+            self._write()
+        if self._is_broken:
+            self._is_broken = False
+            self.follow_log()
+            return False
+        if self._arrivals:
+            arrivals, self._arrivals = self._arrivals, []
+            self.on_arrival(arrivals)
+        return True
+
+    def settle(self) -> bool:
+        """Write what another's open batch has added so far, so that readers see it and `put` comes after it.
+
+        False if that failed; whoever owns the batch learns it from its own `commit`.
+        """
+        if self._pieces:
+            self._write()
+        return not self._is_broken
+
+    def _make_room(self, total: int) -> bool:
+        """Go on in the next file, committing what belongs to this one; False, with `refusal`, if there is none."""
+        if self._is_broken or (self._pieces and not self._write()):
+            return False
+        self.follow_log()
+        if self._state.refusal is not None:  # also where a batch was begun without asking
+            self.refusal = self._state.refusal
+            return False
+        if total + BLANK_BYTES > self._log.file_bytes:
+            self.refusal = Refusal(
+                PutStatus.MESSAGE_ILLEGAL,
+                f"the message takes {total} bytes, a log file holds {self._log.file_bytes}",
+            )
+            return False
+        try:
+            self._log.make_room(total)
+        except (StoreError, OSError) as error:
+            self.refusal = _no_file(error)
+            logger.error("no next log file", extra={"error": str(error)})
+            return False
+        self.follow_log()
+        return True
+
+    def _write(self) -> bool:
+        log, first = self._log, self._log.max_offset
+        pieces, self._pieces = self._pieces, []
+        count, self._count = self._count, 0
+        started = self._clock.monotonic()
+        try:
+            log.append(b"".join(pieces))
+        except (StoreError, OSError) as error:
+            self._take_back(first, error, count)
+            return False
+        self._statistics.put(count, log.max_offset - first, self._clock.monotonic() - started)
+        self.newest_ms = self.now_ms
+        if self._keys:
+            keys, self._keys = self._keys, []
+            self._put_keys(keys, self.now_ms)
+        return True
+
+    def _take_back(self, first: LogOffset, error: Exception, count: int) -> None:
+        self._queues.take_back(first)
+        self._keys = []
+        self._arrivals = [arrival for arrival in self._arrivals if not self._is_gone(arrival)]
+        self._is_broken = True
+        self.failed_from = first
+        self.refusal = Refusal(
+            PutStatus.SERVICE_NOT_AVAILABLE if isinstance(error, DiskFull) else PutStatus.UNKNOWN_ERROR,
+            f"the log could not be written: {error}",
+        )
+        self._statistics.put_failed += count
+        logger.error("append failed", extra={"log_offset": first, "count": count, "error": str(error)})
+        self._position = int(first)
+        self._limit = 0  # what is added now would be taken for stored: it all goes to `_make_room`, which refuses
+
+    def _is_gone(self, arrival: Arrival) -> bool:
+        queue = self._queues.find(arrival.topic, arrival.queue_id)
+        return queue is None or arrival.max_offset > queue.max_offset
+
+    # ------------------------------------------------------------------------------------------------------- index
+
+    def _put_keys(self, keys: list[KeyPlace], now_ms: int) -> None:
+        index = self._index
+        if index is None:
+            return
+        if self._late_keys:  # the order of the log is kept
+            self._late_keys.append((keys, now_ms))
+            return
+        try:
+            taken = index.put_all(keys, now_ms)
+        except (StoreError, OSError) as error:
+            taken = 0
+            if self._state.raise_flag(RunningFlag.INDEX_WRITE_ERROR):
+                logger.error("index cannot be written", extra={"error": str(error)})
+        if taken < len(keys):
+            self._late_keys.append((keys[taken:], now_ms))
+            self._state.raise_flag(RunningFlag.INDEX_WRITE_ERROR)
+
+    def put_late_keys(self) -> None:
+        """Try again what the index could not take; called once a second."""
+        late, self._late_keys = self._late_keys, []
+        for number, (keys, now_ms) in enumerate(late):
+            self._put_keys(keys, now_ms)
+            if self._late_keys:
+                self._late_keys += late[number + 1 :]
+                return
+        if late and self._state.lower_flag(RunningFlag.INDEX_WRITE_ERROR):
+            logger.info("index can be written again")
+
+
+def _no_file(error: Exception) -> Refusal:
+    if isinstance(error, DiskFull):
+        return Refusal(PutStatus.SERVICE_NOT_AVAILABLE, f"the disk is full: {error}")
+    return Refusal(PutStatus.CREATE_MAPEDFILE_FAILED, f"the next log file could not be made: {error}")
+
+
+def _nobody(arrivals: list[Arrival]) -> None:
+    """Nobody waits for messages."""

@@ -1,0 +1,359 @@
+"""The commit log: every message of a broker, one record after the other, in files of equal size.
+
+A hot module: all that is stored passes `append`, all that is pulled passes `peek`.
+
+Rule 1: written by `pwrite`, read through a read-only map of the same pages. Mapped writes into a fresh file stall the
+loop for tens of milliseconds, reads through a map cost nothing as long as the pages are there.
+Rule 2: only what this process wrote lately is sure to be in memory and read through the map. Anything older is asked of
+the page cache (`pread_cached`), and if it is not there either, the caller fetches it in a helper thread.
+Rule 3: a record never spans two files. The writer closes a file with a blank record and goes on in the next one, which
+was reserved on the disk before it was needed; there is no waiting in between.
+Rule 4: nobody unmaps. A slice that a slow connection still holds keeps its map alive, also of a deleted file; the map
+goes with the last slice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from skyrocketmq.model.offsets import LogOffset
+from skyrocketmq.ports import Disk, File
+from skyrocketmq.store.cold_reads import ColdRange
+from skyrocketmq.store.file_rows import (
+    RowFile,
+    create_reserved,
+    directory_for,
+    file_name,
+    load_row,
+    translated,
+    wrong_size,
+)
+from skyrocketmq.store.open_files import OpenFiles
+from skyrocketmq.wire.records import BLANK_BYTES, encode_blank
+
+__all__ = ["NEVER", "CommitLog", "LogFile"]
+
+logger = logging.getLogger(__name__)
+
+KEY: Final = "mappedFileSizeCommitLog"
+OPEN_FILES_MAX: Final = 64
+WARM_BYTES: Final = 64 << 20  # read through the map; what is older is asked of the page cache, which costs a copy
+ERASE_STEP_BYTES: Final = 1 << 20
+NEVER: Final = 1 << 63
+_ZEROS: Final = bytes(ERASE_STEP_BYTES)
+
+
+class LogFile:
+    """One file of the log. `view` is its map, present while the file belongs to the warm tail."""
+
+    __slots__ = ("path", "start", "view")
+
+    def __init__(self, start: int, path: Path) -> None:
+        self.start = start
+        self.path = path
+        self.view: memoryview | None = None
+
+
+class CommitLog:
+    """The files, the end of what is written, and the end of what is flushed. One thread writes: the loop's."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directories: tuple[Path, ...],
+        *,
+        file_bytes: int,
+        read_only: frozenset[Path] = frozenset(),
+        warm_bytes: int = WARM_BYTES,
+    ) -> None:
+        self.file_bytes = file_bytes
+        self.max_offset = LogOffset(0)  # where the next record begins
+        self.flushed_offset = LogOffset(0)  # everything below is known to be durable
+        self.spare_mark = NEVER  # once the log is this long, the next file is wanted
+        self.on_spare_wanted: Callable[[], None] = _nobody
+        self.open_files = OpenFiles(disk, count_max=OPEN_FILES_MAX)
+        self._disk = disk
+        self._directories = directories
+        self._read_only = read_only
+        self._warm_bytes = warm_bytes
+        self._warm_from = 0
+        self._files: dict[int, LogFile] = {}  # by start, in order
+        self._current: LogFile | None = None
+        self._writer: File | None = None  # of the current file, held open
+        self._spare: Path | None = None  # the next file, reserved
+        self._wanted: tuple[int, Path] | None = None  # start and path of the next file, once it was asked for
+        self._is_reserving = False
+        self._garbage_end = 0  # a failed write may have left bytes up to here
+
+    # ----------------------------------------------------------------------------------------------------- extent
+
+    @property
+    def min_offset(self) -> LogOffset:
+        """The first byte that is kept; the end of the log where it has no files."""
+        for start in self._files:
+            return LogOffset(start)
+        return self.max_offset
+
+    @property
+    def file_starts(self) -> list[int]:
+        return list(self._files)
+
+    @property
+    def files(self) -> list[LogFile]:
+        return list(self._files.values())
+
+    @property
+    def limit(self) -> int:
+        """A record may end here at the latest in the current file; 0 if there is none that could be written to."""
+        current = self._current
+        return 0 if current is None else current.start + self.file_bytes - BLANK_BYTES
+
+    def next_file_start(self, offset: int) -> int:
+        """Where the file after the one with this offset begins."""
+        return offset - offset % self.file_bytes + self.file_bytes
+
+    # ---------------------------------------------------------------------------------------------------- writing
+
+    def append(self, data: bytes) -> None:
+        """Write whole records at the end. The caller has made sure that they fit in the current file.
+
+        Raises `DiskFull` or `OSError`; then nothing was appended.
+        """
+        self._write(data)
+        if self.max_offset >= self.spare_mark:
+            self.spare_mark = NEVER
+            self.on_spare_wanted()
+
+    def _write(self, data: bytes) -> None:
+        current, writer, first = self._current, self._writer, self.max_offset
+        assert current is not None, "make_room comes first"
+        assert writer is not None, "make_room comes first"
+        end = first + len(data)
+        assert end <= current.start + self.file_bytes, "records do not span files"
+        if end < self._garbage_end:
+            # Parts of records that were never acknowledged must not come back to life behind this one.
+            data += bytes(self._garbage_end - end)
+        try:
+            writer.pwrite(data, first - current.start)
+        except OSError as error:
+            self._garbage_end = max(self._garbage_end, first + len(data))
+            raise translated(error, current.path) from error
+        self._garbage_end = 0
+        self.max_offset = LogOffset(end)
+
+    def make_room(self, record_bytes: int) -> None:
+        """See to it that so many bytes fit in the current file, opening the next one if they do not.
+
+        Raises `DiskFull` or `OSError` if there is no next file and none can be made; then nothing has changed.
+        """
+        assert record_bytes + BLANK_BYTES <= self.file_bytes, "the appender refuses what fits in no file"
+        current = self._current
+        if current is None:
+            start = int(self.max_offset)
+            assert start % self.file_bytes == 0, "a log without a file to write to ends at the end of a file"
+            self._use(self._next_file(start))
+            return
+        if self.max_offset + record_bytes <= current.start + self.file_bytes - BLANK_BYTES:
+            return
+        next_start = current.start + self.file_bytes
+        following = self._next_file(next_start)
+        self._write(encode_blank(next_start - self.max_offset))
+        self.max_offset = LogOffset(next_start)
+        self._use(following)
+
+    def next_file_path(self) -> Path | None:
+        """The file to reserve now, in a helper thread; None if it is there already."""
+        current = self._current
+        start = int(self.max_offset) if current is None else current.start + self.file_bytes
+        if self._spare is not None:
+            return None
+        if self._wanted is None or self._wanted[0] != start:
+            self._wanted = (start, self._new_path(start))
+        self._is_reserving = True
+        return self._wanted[1]
+
+    def spare_ready(self, path: Path) -> None:
+        """The file asked for by `next_file_path` is on the disk."""
+        self._is_reserving = False
+        if not self._is_used(path):  # else a roll was faster and made it itself
+            self._spare = path
+
+    def spare_failed(self, path: Path) -> bool:
+        """The file could not be reserved: whether to delete what there is of it. A roll may have been luckier."""
+        self._is_reserving = False
+        self._mark_spare()
+        return not self._is_used(path)
+
+    def _is_used(self, path: Path) -> bool:
+        return any(file.path == path for file in self._files.values())
+
+    def _next_file(self, start: int) -> LogFile:
+        """The file that begins here, on the disk and mapped. If it was prepared, this does not wait for the disk."""
+        path = self._spare
+        if path is None:
+            path = self._wanted[1] if self._wanted is not None and self._wanted[0] == start else self._new_path(start)
+            try:
+                # A helper thread may be making it at this moment: two that reserve one file do not disturb each other.
+                create_reserved(self._disk, path, self.file_bytes)
+            except Exception:
+                if not self._is_reserving:
+                    self._disk.unlink(path)
+                raise
+            self._spare = path  # if what follows fails, it is used next time
+        file = LogFile(start, path)
+        file.view = memoryview(self.open_files.get(path).map(self.file_bytes))
+        return file
+
+    def _use(self, file: LogFile) -> None:
+        """Make this the file that is written to."""
+        if self._current is not None:
+            self.open_files.release(self._current.path)
+        self._spare = None
+        self._files[file.start] = file
+        self._current = file
+        self._writer = self.open_files.hold(file.path)
+        self._mark_spare()
+        for other in self._files.values():
+            if other.start + self.file_bytes < self.max_offset - self._warm_bytes:
+                other.view = None
+
+    def _mark_spare(self) -> None:
+        # Half a file ahead is early enough for the fastest writer, and keeps a laptop at one file most of the time.
+        self.spare_mark = NEVER if self._current is None else self._current.start + self.file_bytes // 2
+
+    def _new_path(self, start: int) -> Path:
+        used: dict[Path, float] = {}
+        if len(self._directories) > 1:
+            for directory in self._directories:
+                self._disk.make_directories(directory)
+                usage = self._disk.usage(directory)
+                used[directory] = usage.used_bytes / max(usage.used_bytes + usage.free_bytes, 1)
+        directory = directory_for(
+            start // self.file_bytes, self._directories, read_only=self._read_only, used_ratio=used
+        )
+        return directory / file_name(start)
+
+    # ---------------------------------------------------------------------------------------------------- flushing
+
+    async def flush(self, end: int) -> None:
+        """Make everything up to `end`, which is written, durable. Raises `OSError` if the disk fails: that is final."""
+        paths = [
+            file.path
+            for start, file in self._files.items()
+            if start < end and start + self.file_bytes > self.flushed_offset
+        ]
+        files = [self.open_files.hold(path) for path in paths]
+        try:
+            await self._disk.run(_sync_all, files)
+        finally:
+            for path in paths:
+                self.open_files.release(path)
+        self.flushed_offset = LogOffset(max(self.flushed_offset, end))
+
+    # ---------------------------------------------------------------------------------------------------- reading
+
+    def has(self, position: int, size: int) -> bool:
+        """Whether so many bytes are kept here, within one file."""
+        start = position - position % self.file_bytes
+        return size > 0 and start in self._files and position + size <= min(self.max_offset, start + self.file_bytes)
+
+    def peek(self, position: int, size: int) -> memoryview | bytes | None:
+        """The bytes, which `has` must have found to be there, if they are in memory; None if they are cold."""
+        start = position - position % self.file_bytes
+        file = self._files[start]
+        at = position - start
+        view = file.view
+        if view is not None and position >= self._warm_from and self.max_offset - position <= self._warm_bytes:
+            return view[at : at + size]
+        return self.open_files.get(file.path).pread_cached(size, at)
+
+    def cold_range(self, position: int, size: int) -> ColdRange:
+        """Where to fetch what `peek` did not find in memory."""
+        start = position - position % self.file_bytes
+        return ColdRange(self.open_files, self._files[start].path, position - start, size)
+
+    # --------------------------------------------------------------------------------------- loading and recovery
+
+    def load(self) -> None:
+        """Find the files. An unfinished last one, left by a crash while it was being reserved, is deleted. Blocks."""
+        row = load_row(self._disk, self._directories, file_bytes=self.file_bytes, key=KEY)
+        if row and row[-1].size < self.file_bytes:
+            self._drop_unfinished(row.pop())
+        self._files = {file.start: LogFile(file.start, file.path) for file in row}
+        self.max_offset = LogOffset(row[-1].start + self.file_bytes if row else 0)
+
+    def _drop_unfinished(self, file: RowFile) -> None:
+        opened = self._disk.open(file.path)
+        try:
+            head = opened.pread(BLANK_BYTES, 0)
+        finally:
+            opened.close()
+        if head != bytes(len(head)):
+            raise wrong_size(file, file_bytes=self.file_bytes, key=KEY)
+        logger.info("unfinished log file deleted", extra={"path": str(file.path), "bytes": file.size})
+        self._disk.unlink(file.path)
+
+    def cut(self, end: int, *, trusted_end: int, erase: bool) -> None:
+        """End the log here, after recovery: later files are deleted, and what follows in this file, if `erase`.
+
+        Whatever was left there would look like records once new ones have been written up to it. What lies between
+        `trusted_end` and the end was found intact, but maybe only in the page cache: it is made durable. Blocks.
+        """
+        for start in [start for start in self._files if start >= end]:
+            file = self._files.pop(start)
+            self.open_files.forget(file.path)
+            self._disk.unlink(file.path)
+            logger.info("log file behind the end deleted", extra={"path": str(file.path), "end": end})
+        self.max_offset = LogOffset(end)
+        self._warm_from = end
+        start = end - end % self.file_bytes
+        if end % self.file_bytes and start in self._files:
+            self._continue(self._files[start], erase=erase)
+        for file in self._files.values():
+            if file.start + self.file_bytes > trusted_end and (erase or trusted_end < end):
+                self.open_files.get(file.path).fdatasync()
+        self.flushed_offset = LogOffset(end)
+
+    def _continue(self, file: LogFile, *, erase: bool) -> None:
+        opened = self.open_files.get(file.path)
+        if erase:
+            _erase(opened, self.max_offset - file.start, self.file_bytes)
+        try:
+            opened.allocate(self.file_bytes)  # Apache's files are sparse
+        except OSError as error:
+            logger.warning(
+                "log file not reserved, appends may fail", extra={"path": str(file.path), "error": str(error)}
+            )
+        file.view = memoryview(opened.map(self.file_bytes))
+        self._use(file)
+
+    def close(self) -> None:
+        """Give back the spare file and all descriptors. What was written is in the page cache, flushed or not."""
+        if self._spare is not None:
+            self._disk.unlink(self._spare)
+            self._spare = None
+        self._current = self._writer = None
+        for file in self._files.values():
+            file.view = None
+        self.open_files.close()
+
+
+def _erase(file: File, position: int, end: int) -> None:
+    """Make zeros of everything that is not; a reserved file that was never written there is not touched."""
+    while position < end:
+        length = min(ERASE_STEP_BYTES, end - position)
+        if file.pread(length, position) != _ZEROS[:length]:
+            file.pwrite(_ZEROS[:length], position)
+        position += length
+
+
+def _sync_all(files: list[File]) -> None:
+    for file in files:
+        file.fdatasync()
+
+
+def _nobody() -> None:
+    """Called when a spare file is wanted and nobody prepares one: the roll then makes its file itself."""

@@ -1,0 +1,171 @@
+"""All consume queues of a store, by topic and queue id.
+
+    consumequeue/<topic>/<queue id>/00000000000000000000
+
+Rule 1: a queue exists from the moment it is asked for; its directory only once it has a message.
+Rule 2: a topic's name becomes a directory, so only legal names get a queue, wherever they come from.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from skyrocketmq.model.names import check_topic
+from skyrocketmq.ports import Disk, File
+from skyrocketmq.store.consume_queue import ConsumeQueue
+from skyrocketmq.store.open_files import OpenFiles
+
+__all__ = ["ConsumeQueues"]
+
+logger = logging.getLogger(__name__)
+
+OPEN_FILES_MAX: Final = 256  # a tenth of what a broker with many connections may have open
+SYNC_GROUP: Final = 64  # queues synced in one visit to a thread
+PAGE_BYTES: Final = 4096
+
+
+class ConsumeQueues:
+    """The table, and what concerns all queues: writing out, syncing, loading. Loop's thread only."""
+
+    def __init__(self, disk: Disk, directory: Path, *, file_bytes: int) -> None:
+        self.dirty: list[ConsumeQueue] = []  # those with cells in memory only
+        self._disk = disk
+        self._directory = directory
+        self._file_bytes = file_bytes
+        self._open_files = OpenFiles(disk, count_max=OPEN_FILES_MAX)
+        self._topics: dict[str, dict[int, ConsumeQueue]] = {}
+        self._unsynced: dict[ConsumeQueue, None] = {}
+
+    def __iter__(self) -> Iterator[ConsumeQueue]:
+        for queues in self._topics.values():
+            yield from queues.values()
+
+    def topics(self) -> list[str]:
+        """The topics that have queues with messages."""
+        return [topic for topic, queues in self._topics.items() if any(queue.max_offset for queue in queues.values())]
+
+    def of_topic(self, topic: str) -> list[ConsumeQueue]:
+        return list(self._topics.get(topic, {}).values())
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        queues = self._topics.get(topic)
+        return None if queues is None else queues.get(queue_id)
+
+    def get(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """The queue, made if it is new. Raises `IllegalArgument` for a topic that may not have this name."""
+        queue = self.find(topic, queue_id)
+        if queue is None:
+            check_topic(topic)
+            queue = self._make(topic, queue_id)
+        return queue
+
+    def _make(self, topic: str, queue_id: int) -> ConsumeQueue:
+        directory = self._directory / topic / str(queue_id)
+        queue = ConsumeQueue(
+            self._disk, self._open_files, directory, topic=topic, queue_id=queue_id, file_bytes=self._file_bytes
+        )
+        self._topics.setdefault(topic, {})[queue_id] = queue
+        return queue
+
+    # --------------------------------------------------------------------------------------- writing and syncing
+
+    def mark_dirty(self, queue: ConsumeQueue) -> None:
+        """Remember a queue that got a cell; the appender does the same in place."""
+        if not queue.is_dirty:
+            queue.is_dirty = True
+            self.dirty.append(queue)
+
+    def write_out(self, count_max: int | None = None) -> bool:
+        """Write the cells that are in memory only, of up to `count_max` queues; True if there are more to write.
+
+        Raises what the disk raises; that queue and the ones behind it stay dirty.
+        """
+        dirty = self.dirty
+        done = 0
+        try:
+            for queue in dirty[:count_max]:
+                queue.write_out()
+                queue.is_dirty = False
+                self._unsynced[queue] = None
+                done += 1
+        finally:
+            del dirty[:done]
+        return bool(dirty)
+
+    def take_back(self, log_offset: int) -> None:
+        """Forget the cells of messages from this log offset on: the log could not take them."""
+        for queue in self.dirty:
+            queue.take_back(log_offset)
+
+    def to_sync(self, least_pages: int) -> list[tuple[ConsumeQueue, int]]:
+        """The queues with at least so many unsynced pages (0: with anything unsynced), and how far they are written."""
+        return [
+            (queue, queue.written_bytes)
+            for queue in self._unsynced
+            if (queue.unsynced_pages(PAGE_BYTES) >= least_pages if least_pages else True)
+        ]
+
+    async def sync(self, queues: Sequence[tuple[ConsumeQueue, int]]) -> None:
+        """Make these queues durable as far as given. Raises `OSError` if the disk fails."""
+        for first in range(0, len(queues), SYNC_GROUP):
+            group = queues[first : first + SYNC_GROUP]
+            paths = [path for queue, _ in group for path in queue.unsynced_files()]
+            directories = [path for queue, _ in group for path in queue.unsynced_directories()]
+            files = [self._open_files.hold(path) for path in paths]
+            try:
+                await self._disk.run(_sync_all, self._disk, files, directories)
+            finally:
+                for path in paths:
+                    self._open_files.release(path)
+            for queue, written_bytes in group:
+                queue.mark_synced(written_bytes)
+                if queue.synced_bytes == queue.written_bytes:
+                    self._unsynced.pop(queue, None)
+
+    # ---------------------------------------------------------------------------------------------------- the rest
+
+    def load(self) -> None:
+        """Find all queues on disk; what is no queue's directory is passed over. Blocks."""
+        for topic in self._disk.list(self._directory):
+            for name in self._disk.list(self._directory / topic):
+                if name.isascii() and name.isdecimal():
+                    self._make(topic, int(name)).load()
+                else:
+                    logger.warning("not a queue, ignored", extra={"path": str(self._directory / topic / name)})
+
+    def clear_topic(self, topic: str) -> tuple[list[Path], list[Path]]:
+        """Empty a topic's queues; returns the files and the directories to delete.
+
+        Until `resume` is called, new cells of these queues stay in memory: a file written now might have the name of
+        one that is being deleted.
+        """
+        queues = self.of_topic(topic)
+        files = [path for queue in queues for path in queue.clear()]
+        for queue in queues:
+            self._unsynced.pop(queue, None)
+            if not queue.is_dirty:
+                queue.is_dirty = True  # what is marked already is not listed again
+        self.dirty = [queue for queue in self.dirty if queue.topic != topic]
+        directory = self._directory / topic
+        return files, [*(directory / str(queue.queue_id) for queue in queues), directory]
+
+    def resume(self, topic: str) -> None:
+        """The files of `clear_topic` are gone."""
+        for queue in self.of_topic(topic):
+            queue.is_dirty = False
+            if queue.tail:
+                self.mark_dirty(queue)
+
+    def close(self) -> None:
+        """Close all files. Cells that were not written out are lost, and built again from the log."""
+        self._open_files.close()
+
+
+def _sync_all(disk: Disk, files: Sequence[File], directories: Sequence[Path]) -> None:
+    for file in files:
+        file.fdatasync()
+    for directory in dict.fromkeys(directories):
+        disk.sync_directory(directory)

@@ -1,0 +1,168 @@
+"""From the log to queues and index: for what recovery finds and, later, for what a slave receives.
+
+The appender does the same from memory. A hot module all the same: recovery after a crash passes every record through
+here that was written since the last checkpoint.
+
+Rule 1: a message has one place in its queue, the queue offset in its record. A cell that is there already is left.
+Rule 2: where messages are missing before it, the queue is either to be built from the beginning of the log (`gapped`),
+or, if that is what is happening, the messages are lost and their places are kept with fillers.
+Rule 3: where a later message has an earlier offset, the topic was deleted and made anew: the queue begins again there.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from skyrocketmq.errors import IllegalArgument
+from skyrocketmq.model.names import check_topic
+from skyrocketmq.ports import Disk
+from skyrocketmq.store.consume_queue import CELL_BYTES, ConsumeQueue
+from skyrocketmq.store.consume_queues import ConsumeQueues
+from skyrocketmq.store.index import Index
+from skyrocketmq.store.index_file import KeyPlace
+from skyrocketmq.store.key_hash import TopicKeys
+from skyrocketmq.store.record_shape import RecordShape, split_unique_key
+from skyrocketmq.wire.records import ScannedRecord
+
+__all__ = ["Dispatcher"]
+
+logger = logging.getLogger(__name__)
+
+SHAPES_MAX: Final = 10_000
+KEYS_AT_ONCE: Final = 512
+WRITE_OUT_BYTES: Final = 1 << 20  # cells kept in memory; recovery has no timer that writes them out
+_UNQUEUED: Final = 0x4
+_ROLLBACK: Final = 0xC
+
+
+class Dispatcher:
+    """Builds queues and index from records given in the order of the log."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        queues: ConsumeQueues,
+        index: Index | None,
+        *,
+        delay_levels_ms: tuple[int, ...],
+        is_complete: bool,
+    ) -> None:
+        """`is_complete`: the records begin at the log's beginning, so that what is missing in a queue is lost."""
+        self.gapped: set[ConsumeQueue] = set()  # queues that lack cells before those of the given records
+        self.count = 0
+        self._disk = disk
+        self._queues = queues
+        self._index = index
+        self._delay_levels_ms = delay_levels_ms
+        self._is_complete = is_complete
+        self._topics: dict[bytes, TopicKeys | None] = {}
+        self._by_name: dict[tuple[bytes, int], ConsumeQueue] = {}
+        self._shapes: dict[tuple[bytes, bytes, int, bytes], RecordShape] = {}
+        self._keys: list[KeyPlace] = []
+        self._keys_ms = 0
+        self._cells_bytes = 0
+
+    def dispatch(self, record: ScannedRecord, *, to_queues: bool, to_index: bool) -> None:
+        """Put one record's cell and keys where they belong. Call `finish` after the last."""
+        total, topic_name, queue_id, offset, log_offset, sys_flag, store_ms, _, properties = record
+        topic = self._topics.get(topic_name) or self._topic(topic_name)
+        if topic is None:
+            return
+        before, key, after = split_unique_key(properties)
+        shape = self._shapes.get((topic_name, before, len(key), after))
+        if shape is None:
+            shape = self._learn(topic, topic_name, before, key, after)
+        if to_queues and queue_id >= 0 and not sys_flag & _UNQUEUED:
+            queue = self._by_name.get((topic_name, queue_id))
+            if queue is None:
+                queue = self._by_name[topic_name, queue_id] = self._queues.get(topic.topic, queue_id)
+            if self._prepare(queue, offset, log_offset):
+                tags_code = shape.tags_code if shape.delay_ms is None else store_ms + shape.delay_ms
+                queue.put(offset, log_offset, total, tags_code)
+                if not queue.is_dirty:
+                    self._queues.mark_dirty(queue)
+                self._cells_bytes += CELL_BYTES
+        if to_index and sys_flag & _ROLLBACK != _ROLLBACK and (key or shape.keys):
+            if store_ms != self._keys_ms or len(self._keys) >= KEYS_AT_ONCE:
+                self._put_keys()
+                self._keys_ms = store_ms
+            if key:
+                self._keys.append((topic, key, log_offset))
+            for other in shape.keys:
+                self._keys.append((topic, other, log_offset))
+        self.count += 1
+        if self._cells_bytes >= WRITE_OUT_BYTES:
+            self._write_out()
+
+    def finish(self) -> None:
+        """Write what is still in memory. Raises what the disk raises."""
+        self._put_keys()
+        self._write_out()
+
+    def _prepare(self, queue: ConsumeQueue, offset: int, log_offset: int) -> bool:
+        """Bring the queue to where this message is its next; False if the message is not to be put."""
+        if queue in self.gapped:
+            return False
+        expected = queue.max_offset
+        if offset == expected:
+            return True
+        if offset > expected:
+            if not self._is_complete:
+                self.gapped.add(queue)
+                return False
+            if not queue.is_empty:
+                logger.warning(
+                    "messages are missing, their places are kept",
+                    extra={"topic": queue.topic, "queue_id": queue.queue_id, "from": expected, "to": offset},
+                )
+                queue.fill_up_to(offset)
+                self._queues.mark_dirty(queue)
+            return True
+        cell = queue.read_cell(offset)
+        if cell is not None and cell[0] == log_offset:
+            return False  # built already
+        if log_offset < queue.log_end():
+            return False
+        logger.warning(
+            "queue begins again",
+            extra={"topic": queue.topic, "queue_id": queue.queue_id, "at": offset, "was": expected},
+        )
+        queue.write_out()
+        if offset > queue.first_offset:
+            queue.end_at(offset, erase=True)
+        else:
+            for path in queue.clear():
+                self._disk.unlink(path)
+        return True
+
+    def _topic(self, name: bytes) -> TopicKeys | None:
+        if name in self._topics:
+            return self._topics[name]
+        topic: TopicKeys | None = None
+        text = name.decode("utf-8", "replace")
+        try:
+            check_topic(text)
+            topic = TopicKeys(text)
+        except IllegalArgument as error:
+            logger.warning("a record has an illegal topic, it is in no queue", extra={"error": str(error)})
+        self._topics[name] = topic
+        return topic
+
+    def _learn(self, topic: TopicKeys, name: bytes, before: bytes, key: bytes, after: bytes) -> RecordShape:
+        if len(self._shapes) >= SHAPES_MAX:
+            self._shapes.clear()
+        shape = RecordShape(topic, before, key, after, delay_levels_ms=self._delay_levels_ms)
+        self._shapes[name, before, len(key), after] = shape
+        return shape
+
+    def _put_keys(self) -> None:
+        if self._keys and self._index is not None:
+            done = 0
+            while done < len(self._keys):
+                done += self._index.put_all(self._keys[done:], self._keys_ms)
+        self._keys.clear()
+
+    def _write_out(self) -> None:
+        self._queues.write_out()
+        self._cells_bytes = 0

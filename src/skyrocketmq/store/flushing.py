@@ -1,0 +1,147 @@
+"""Flushing the log: on a timer, or on behalf of senders that wait, many of them for one sync.
+
+Rule 1: one sync at a time. Senders that come while it runs wait for the next one, together: with a disk that takes
+5 ms, a thousand waiting sends cost two syncs, not a thousand.
+Rule 2: a sender waits for a stated time at most. Its message stays stored; it only is not known to be durable.
+Rule 3: a sync that fails is the last one. The kernel may have dropped what it could not write, and a later sync that
+succeeds says nothing about it; so nothing is reported durable any more, and the store refuses until it is restarted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from skyrocketmq.errors import FlushFailed
+from skyrocketmq.ports import Clock, Timer
+from skyrocketmq.store.commit_log import CommitLog
+from skyrocketmq.store.statistics import StoreStatistics
+from skyrocketmq.store.statuses import PutStatus, RunningFlag, RunningState
+
+__all__ = ["LogFlusher"]
+
+logger = logging.getLogger(__name__)
+
+PAGE_BYTES: Final = 4096
+Callback = Callable[[PutStatus], object]
+
+
+class _Waiter(NamedTuple):
+    end: int
+    deadline: float
+    callback: Callback
+
+
+class LogFlusher:
+    """Who waits for the log to be durable, and how far it is. Loop's thread only."""
+
+    def __init__(
+        self, log: CommitLog, *, clock: Clock, state: RunningState, statistics: StoreStatistics, timeout_ms: int
+    ) -> None:
+        self.timeout_ms = timeout_ms
+        self._log = log
+        self._clock = clock
+        self._state = state
+        self._statistics = statistics
+        self._waiters: deque[_Waiter] = deque()
+        self._timer: Timer | None = None
+        self._is_wanted = asyncio.Event()
+        self._turn = asyncio.Lock()  # guards the one sync under way
+
+    @property
+    def waiting_count(self) -> int:
+        return len(self._waiters)
+
+    def when_flushed(self, end: int, callback: Callback) -> None:
+        """Call back once the log is durable up to `end`: PUT_OK, or FLUSH_DISK_TIMEOUT if that takes too long.
+
+        The call may come before this returns. Ends must not go down from one call to the next.
+        """
+        assert end <= self._log.max_offset, "commit comes before waiting"
+        if end <= self._log.flushed_offset:
+            callback(PutStatus.PUT_OK)
+        elif self._state.flags & RunningFlag.FLUSH_FAILED:
+            callback(PutStatus.FLUSH_DISK_TIMEOUT)
+        else:
+            self._waiters.append(_Waiter(end, self._clock.monotonic() + self.timeout_ms / 1000, callback))
+            self._is_wanted.set()
+            if self._timer is None:
+                self._timer = self._clock.call_later(self.timeout_ms / 1000, self._expire)
+
+    async def wait_flushed(self, end: int) -> PutStatus:
+        """The same, to be awaited."""
+        outcome: asyncio.Future[PutStatus] = asyncio.get_running_loop().create_future()
+        self.when_flushed(end, lambda status: None if outcome.done() else outcome.set_result(status))
+        return await outcome
+
+    async def flush(self) -> None:
+        """Make everything that is in the log now durable, and release who waited for it. Raises `FlushFailed`."""
+        end = int(self._log.max_offset)
+        async with self._turn:
+            if self._log.flushed_offset >= end:
+                return
+            if self._state.flags & RunningFlag.FLUSH_FAILED:
+                raise FlushFailed("an earlier flush of the log failed: check the disk and restart to recover")
+            end = int(self._log.max_offset)  # what came while another flush ran is taken along
+            started = self._clock.monotonic()
+            try:
+                await self._log.flush(end)
+            except OSError as error:
+                self.fail(error)
+                raise FlushFailed(f"the log could not be flushed: {error}") from error
+            self._statistics.flush_count += 1
+            spent_ms = int((self._clock.monotonic() - started) * 1000)
+            self._statistics.flush_ms_max = max(self._statistics.flush_ms_max, spent_ms)
+        self._release()
+
+    def fail(self, error: OSError) -> None:
+        """A sync failed, of the log or of what belongs to it: from here on nothing is durable any more."""
+        if self._state.raise_flag(RunningFlag.FLUSH_FAILED):
+            logger.error(
+                "flush failed: the store takes no more messages; check the disk and restart",
+                extra={"flushed": self._log.flushed_offset, "written": self._log.max_offset, "error": str(error)},
+            )
+        waiters, self._waiters = self._waiters, deque()
+        for waiter in waiters:
+            waiter.callback(PutStatus.FLUSH_DISK_TIMEOUT)
+
+    async def run(self, *, idle_flush_s: float) -> None:
+        """Flush whenever somebody waits, and now and then what nobody waits for. Cancel the task to stop."""
+        while True:
+            if not self._waiters:
+                self._is_wanted.clear()
+                try:
+                    async with self._clock.timeout(idle_flush_s):
+                        await self._is_wanted.wait()
+                except TimeoutError:
+                    pass
+            try:
+                await self.flush()
+            except FlushFailed:
+                return  # said and logged; nothing is left to do here
+
+    def unflushed_pages(self) -> int:
+        return self._log.max_offset // PAGE_BYTES - self._log.flushed_offset // PAGE_BYTES
+
+    def _release(self) -> None:
+        waiters, flushed = self._waiters, self._log.flushed_offset
+        while waiters and waiters[0].end <= flushed:
+            waiters.popleft().callback(PutStatus.PUT_OK)
+
+    def _expire(self) -> None:
+        waiters, now = self._waiters, self._clock.monotonic()
+        while waiters and waiters[0].deadline <= now:
+            waiters.popleft().callback(PutStatus.FLUSH_DISK_TIMEOUT)
+        self._timer = self._clock.call_later(waiters[0].deadline - now, self._expire) if waiters else None
+
+    def close(self) -> None:
+        """Stop the timer and tell whoever still waits that nobody flushes any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiters, self._waiters = self._waiters, deque()
+        for waiter in waiters:
+            waiter.callback(PutStatus.FLUSH_DISK_TIMEOUT)

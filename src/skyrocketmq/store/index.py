@@ -1,0 +1,207 @@
+"""The index: files in which messages are found by `topic#key`, newest last.
+
+    index/20231114221320123      named by the local time of their making
+
+Rule 1: messages are indexed in the order of the log; a file covers a stretch of it.
+Rule 2: a file that is full is synced in the background, and then the checkpoint may say so.
+Rule 3: keys are hashed and not stored: a query may return messages of other keys, which the asker sorts out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from skyrocketmq.ports import Clock, Disk
+from skyrocketmq.store.cold_reads import Steps
+from skyrocketmq.store.index_file import IndexFile, IndexLayout, KeyPlace
+from skyrocketmq.store.key_hash import TopicKeys
+from skyrocketmq.store.open_files import OpenFiles
+
+__all__ = ["FoundKeys", "Index"]
+
+logger = logging.getLogger(__name__)
+
+OPEN_FILES_MAX: Final = 16
+NAME_DIGITS: Final = 17
+
+
+@dataclass(frozen=True, slots=True)
+class FoundKeys:
+    """Log offsets of a key's messages, newest first, and how far the index reaches."""
+
+    log_offsets: tuple[int, ...]
+    last_update_ms: int
+    last_update_offset: int
+
+
+class Index:
+    """The row of index files. Loop's thread only."""
+
+    def __init__(self, disk: Disk, clock: Clock, directory: Path, layout: IndexLayout) -> None:
+        self.files: list[IndexFile] = []
+        self._disk = disk
+        self._clock = clock
+        self._directory = directory
+        self._layout = layout
+        self._open_files = OpenFiles(disk, count_max=OPEN_FILES_MAX)
+        self._unsynced: dict[Path, None] = {}
+        self._is_new = False  # a file was made whose name may not be durable yet
+
+    @property
+    def end_offset(self) -> int:
+        """The newest message that is indexed; -1 if none is."""
+        for file in reversed(self.files):
+            if file.count > 1:
+                return file.end_offset
+        return -1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(file.path.name for file in self.files)
+
+    # ---------------------------------------------------------------------------------------------------- writing
+
+    def put_all(self, keys: Sequence[KeyPlace], now_ms: int) -> int:
+        """Index messages that were stored at this time; returns how many keys were taken, all unless the disk fails.
+
+        Raises `DiskFull` or `OSError` if not a single one could be.
+        """
+        done = 0
+        try:
+            while done < len(keys):
+                file = self._writable_file()
+                part = keys[done : done + file.room] if done or len(keys) > file.room else keys
+                file.put_all(part, now_ms)
+                self._unsynced[file.path] = None
+                done += len(part)
+        except Exception:
+            if not done:
+                raise
+        return done
+
+    def _writable_file(self) -> IndexFile:
+        last = self.files[-1] if self.files else None
+        if last is not None and not last.is_full:
+            last.open_for_writing()
+            return last
+        self._disk.make_directories(self._directory)
+        file = IndexFile(self._open_files, self._directory / self._new_name(last), self._layout)
+        file.create(self._disk, after=last)
+        if last is not None:
+            last.seal()
+        self.files.append(file)
+        self._is_new = True
+        return file
+
+    def _new_name(self, last: IndexFile | None) -> str:
+        name = time_name(self._clock.now_ms())
+        if last is not None and name <= last.path.name:  # two in one millisecond, or a clock that was set back
+            name = f"{int(last.path.name) + 1:0{NAME_DIGITS}d}"
+        return name
+
+    async def sync(self) -> None:
+        """Make everything put so far durable. Raises `OSError` if the disk fails."""
+        for path in list(self._unsynced):
+            file = self._open_files.hold(path)
+            del self._unsynced[path]  # what is put while the sync runs belongs to the next one
+            try:
+                await self._disk.run(file.fdatasync)
+            finally:
+                self._open_files.release(path)
+        if self._is_new:
+            self._is_new = False
+            await self._disk.run(self._disk.sync_directory, self._directory)
+
+    # ---------------------------------------------------------------------------------------------------- reading
+
+    def find(self, topic: str, key: str, *, count_max: int, begin_ms: int, end_ms: int) -> Steps[FoundKeys]:
+        """Messages of a key that were stored between the two times, both included; the newest first."""
+        key_hash = TopicKeys(topic).hash_of(key.encode("utf-8", "replace"))
+        found: list[int] = []
+        files = self.files[::-1]
+        newest = files[0] if files else None
+        for file in files:
+            if file.begin_ms <= end_ms and file.end_ms >= begin_ms:
+                found += yield from file.find(
+                    key_hash, count_max=count_max - len(found), begin_ms=begin_ms, end_ms=end_ms
+                )
+            if file.begin_ms < begin_ms or len(found) >= count_max:
+                break
+        if newest is None:
+            return FoundKeys((), 0, 0)
+        return FoundKeys(tuple(found), newest.end_ms, newest.end_offset)
+
+    # --------------------------------------------------------------------------------------- loading and recovery
+
+    def load(self) -> bool:
+        """Find the files; False if one has another size, so that the whole index must be made anew. Blocks."""
+        for name in self._disk.list(self._directory):
+            if len(name) != NAME_DIGITS or not (name.isascii() and name.isdecimal()):
+                logger.warning("not an index file, ignored", extra={"path": str(self._directory / name)})
+                continue
+            path = self._directory / name
+            size = self._open_files.get(path).size()
+            if size != self._layout.file_bytes:
+                logger.warning(
+                    "index file of another size: the index is made anew",
+                    extra={"path": str(path), "bytes": size, "expected": self._layout.file_bytes},
+                )
+                return False
+            file = IndexFile(self._open_files, path, self._layout)
+            file.load()
+            self.files.append(file)
+        return True
+
+    def repair(self, *, first: int, synced_end: int | None, log_end: int) -> int:
+        """After a crash: mend the files from number `first` on; returns the log offset to index from. Blocks.
+
+        `synced_end` is the log offset up to which the index was synced, if that is known; see `IndexFile.repair`.
+        """
+        resume = self.files[first - 1].end_offset + 1 if first else 0
+        for file in self.files[first:]:
+            is_last = file is self.files[-1]
+            resume = file.repair(synced_end=synced_end, log_end=log_end, is_last=is_last)
+            if not file.is_full:
+                for later in self.files[self.files.index(file) + 1 :]:
+                    self._drop(later)
+                if file.count <= 1:
+                    self._drop(file)
+                break
+        return resume if synced_end is None else synced_end
+
+    def cut(self, end: int) -> None:
+        """Forget messages from this log offset on: the log ends here. Blocks."""
+        if self.end_offset >= end:
+            first = next(number for number, file in enumerate(self.files) if file.end_offset >= end)
+            self.repair(first=first, synced_end=end, log_end=end)
+
+    def _drop(self, file: IndexFile) -> None:
+        self.files.remove(file)
+        self._open_files.forget(file.path)
+        self._disk.unlink(file.path)
+
+    def clear(self) -> None:
+        """Delete all files, to make the index anew. Blocks."""
+        for file in self.files:
+            self._open_files.forget(file.path)
+        self.files.clear()
+        self._unsynced.clear()
+        for name in self._disk.list(self._directory):
+            self._open_files.forget(self._directory / name)
+            self._disk.unlink(self._directory / name)
+
+    def close(self) -> None:
+        for file in self.files:
+            file.seal()
+        self._open_files.close()
+
+
+def time_name(moment_ms: int) -> str:
+    """A time as the name of an index file: local, down to the millisecond."""
+    moment = datetime.fromtimestamp(moment_ms // 1000)
+    return f"{moment:%Y%m%d%H%M%S}{moment_ms % 1000:03d}"

@@ -1,0 +1,182 @@
+"""Reading the log from an offset on, record by record, with all checks: for recovery and for tools.
+
+Rule 1: a record counts if its magic code, its lengths and its checksum are right, its own log offset is where it
+stands, and it does not break off in zeros.
+Rule 2: up to `trusted_end` everything was synced. A bad record there is damage: it is reported and stepped over, to the
+next place where a record says that it belongs exactly there. Behind it a bad record is the torn end of the log, which
+is ordinary after a crash, and the scan ends.
+Rule 3: files are read by `pread` in large pieces, because this runs in a helper thread, and a page fault in a map would
+hold the whole process.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Final
+
+from skyrocketmq.errors import ProtocolError
+from skyrocketmq.ports import File
+from skyrocketmq.store.commit_log import CommitLog, LogFile
+from skyrocketmq.wire.records import (
+    BLANK,
+    BLANK_BYTES,
+    BLANK_MAGIC,
+    MESSAGE_MAGIC,
+    RECORD_BYTES_MIN,
+    ScannedRecord,
+    scan_record,
+)
+
+__all__ = ["LogScan", "first_store_time"]
+
+logger = logging.getLogger(__name__)
+
+PIECE_BYTES: Final = 4 << 20
+SECTOR_BYTES: Final = 512  # what a disk writes whole
+_MAGIC: Final = MESSAGE_MAGIC.to_bytes(4, "big")
+_sizes_at = BLANK.unpack_from
+
+
+class LogScan:
+    """One pass over the log. Iterate over `records`; afterwards `end` is where the good part ends. Blocks."""
+
+    def __init__(
+        self, log: CommitLog, start: int, *, check_crc: bool, trusted_end: int = 0, stop: int | None = None
+    ) -> None:
+        """`start` is where a record begins, or a file; `stop`, if given, is where to end at the latest."""
+        self.end = start
+        self.bad_count = 0
+        self._log = log
+        self._start = start
+        self._stop = stop
+        self._check_crc = check_crc
+        self._trusted_end = trusted_end
+        self._is_over = False
+
+    def records(self) -> Iterator[ScannedRecord]:
+        """All good records from the start on."""
+        file_bytes = self._log.file_bytes
+        for file in self._log.files:
+            if file.start + file_bytes <= self._start:
+                continue
+            if self._is_over or (self._stop is not None and file.start >= self._stop):
+                return
+            if file.start > self.end:  # a file is missing in between
+                self.end = file.start
+            yield from self._records_of(file, max(self._start, file.start) - file.start)
+
+    def _records_of(self, file: LogFile, at: int) -> Iterator[ScannedRecord]:
+        """The records of one file from position `at` on."""
+        file_bytes, start = self._log.file_bytes, file.start
+        opened = self._log.open_files.get(file.path)
+        wanted = PIECE_BYTES
+        while True:
+            data = opened.pread(min(wanted, file_bytes - at), at)
+            wanted = PIECE_BYTES
+            here, length, is_last_piece = 0, len(data), at + len(data) >= file_bytes
+            while length - here >= BLANK_BYTES:
+                if self._stop is not None and start + at + here >= self._stop:
+                    self._is_over = True
+                    return
+                total, magic = _sizes_at(data, here)
+                if magic == BLANK_MAGIC and total == file_bytes - at - here:
+                    self.end = start + file_bytes
+                    return
+                if not is_last_piece and length - here < total <= file_bytes - at - here:
+                    wanted = max(total, PIECE_BYTES)
+                    break  # the record goes on in the next piece
+                record = self._checked(data, here, length, log_offset=start + at + here)
+                if record is None:
+                    found = self._step_over(opened, file, at + here)
+                    if found is None:
+                        return
+                    here = found - at
+                    if here > length:
+                        break
+                    continue
+                here += total
+                self.end = start + at + here
+                yield record
+            at += here
+            if (is_last_piece and file_bytes - at < BLANK_BYTES) or (here == 0 and wanted == PIECE_BYTES):
+                self._is_over = True  # nothing can be read here: the file has no end mark
+                return
+
+    def _checked(self, data: bytes, here: int, length: int, *, log_offset: int) -> ScannedRecord | None:
+        try:
+            record = scan_record(data, here, length, check_crc=self._check_crc)
+        except ProtocolError as error:
+            if log_offset < self._trusted_end:
+                logger.error("bad record", extra={"log_offset": log_offset, "error": str(error)})
+            return None
+        if record is None or record[4] != log_offset:
+            return None
+        if log_offset >= self._trusted_end and b"\0" in record[8] and _is_torn(record, log_offset):
+            return None
+        return record
+
+    def _step_over(self, opened: File, file: LogFile, bad_at: int) -> int | None:
+        """Where in the file to go on behind a bad record; None if the log ends here."""
+        file_bytes = self._log.file_bytes
+        if file.start + bad_at >= self._trusted_end:
+            self._is_over = True
+            return None
+        self.bad_count += 1
+        at = bad_at + 1
+        while at < file_bytes:
+            data = opened.pread(min(PIECE_BYTES, file_bytes - at), at)
+            found = data.find(_MAGIC)
+            while found >= 0:
+                begin = at + found - 4
+                if begin > bad_at and self._is_record(opened, file, begin):
+                    return begin
+                found = data.find(_MAGIC, found + 1)
+            at += max(len(data) - len(_MAGIC) + 1, 1)
+        self.end = file.start + file_bytes  # no more in this file; the next one begins anew
+        return None
+
+    def _is_record(self, opened: File, file: LogFile, begin: int) -> bool:
+        (total, _) = _sizes_at(opened.pread(BLANK_BYTES, begin))
+        if not RECORD_BYTES_MIN <= total <= self._log.file_bytes - begin:
+            return False
+        data = opened.pread(total, begin)
+        try:
+            record = scan_record(data, 0, len(data), check_crc=self._check_crc)
+        except ProtocolError:
+            return False
+        return record is not None and record[4] == file.start + begin
+
+
+def _is_torn(record: ScannedRecord, log_offset: int) -> bool:
+    """Whether the end of the record was never written: its properties, which have no checksum, break off in zeros.
+
+    Zeros stand where a write ended, up to the end of the record or of a sector. A property may hold a zero, but hardly
+    just there.
+    """
+    properties = record[8]
+    properties_at = log_offset + record[0] - len(properties)
+    zero = properties.find(b"\0")
+    while zero >= 0:
+        end = zero
+        while end < len(properties) and not properties[end]:
+            end += 1
+        if end == len(properties) or (properties_at + end) % SECTOR_BYTES == 0:
+            return True
+        zero = properties.find(b"\0", end)
+    return False
+
+
+def first_store_time(log: CommitLog, file: LogFile) -> int:
+    """Store time of a file's first record; 0 if there is none. Blocks."""
+    opened = log.open_files.get(file.path)
+    head = opened.pread(RECORD_BYTES_MIN, 0)
+    total, magic = _sizes_at(head)
+    if magic != MESSAGE_MAGIC or not RECORD_BYTES_MIN <= total <= log.file_bytes:
+        return 0
+    data = opened.pread(total, 0)
+    try:
+        record = scan_record(data, 0, len(data), check_crc=False)
+    except ProtocolError:
+        return 0
+    return 0 if record is None else record[6]

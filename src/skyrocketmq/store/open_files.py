@@ -1,0 +1,87 @@
+"""Files that are opened when they are needed and closed when too many others were needed since.
+
+A broker may keep ten thousand consume queues and a thousand log files, and a process may be allowed a thousand
+descriptors. Rule 1: all calls are made on the loop's thread (or, while the store loads, on the one thread that loads).
+Rule 2: a file that a helper thread works on is held, and a held file is never closed under it: a descriptor number
+that is closed and given out again would make the thread read or sync some other file.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+
+from skyrocketmq.ports import Disk, File
+
+__all__ = ["OpenFiles"]
+
+
+class OpenFiles:
+    """At most `count_max` open files, unless more are held at once."""
+
+    def __init__(self, disk: Disk, *, count_max: int) -> None:
+        assert count_max > 0
+        self._disk = disk
+        self._count_max = count_max
+        self._files: OrderedDict[Path, File] = OrderedDict()
+        self._held: dict[Path, int] = {}
+        self._doomed: set[Path] = set()
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def get(self, path: Path) -> File:
+        """The open file; valid until the next call here. Raises `OSError` if it cannot be opened."""
+        file = self._files.get(path)
+        if file is None:
+            file = self._disk.open(path)
+            self._files[path] = file
+            if len(self._files) > self._count_max:
+                self._close_oldest()
+        else:
+            self._files.move_to_end(path)
+        return file
+
+    def add(self, path: Path, file: File) -> None:
+        """Take over a file that was just created."""
+        assert path not in self._files, f"{path} is open already"
+        self._files[path] = file
+        if len(self._files) > self._count_max:
+            self._close_oldest()
+
+    def hold(self, path: Path) -> File:
+        """The same as `get`, and the file stays open until it is released as often as it was held."""
+        file = self.get(path)
+        self._held[path] = self._held.get(path, 0) + 1
+        return file
+
+    def release(self, path: Path) -> None:
+        left = self._held[path] - 1
+        if left:
+            self._held[path] = left
+            return
+        del self._held[path]
+        if path in self._doomed:
+            self._doomed.discard(path)
+            self.forget(path)
+
+    def forget(self, path: Path) -> None:
+        """Close a file that is being deleted: now, or when the last holder is done with it."""
+        if path in self._held:
+            self._doomed.add(path)
+        elif (file := self._files.pop(path, None)) is not None:
+            file.close()
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+        self._held.clear()
+        self._doomed.clear()
+
+    def _close_oldest(self) -> None:
+        # The newest is the one that was asked for; it stays even if all others are held.
+        for path in list(self._files)[:-1]:
+            if path not in self._held:
+                self._files.pop(path).close()
+                return

@@ -1,0 +1,202 @@
+"""Reading a queue: what a pull gets.
+
+A hot module: one call a pull, a few steps a message.
+
+Rule 1: records that lie together in the log leave as one slice of it; scattered ones are joined into one piece of
+bytes, because many small writes to a socket cost more than one copy.
+Rule 2: sizes and counts are limited, more tightly for messages that are far behind the newest, since those come from
+the disk and push others out of memory. The first message is given whatever its size.
+Rule 3: a message whose log file is gone is stepped over, together with all others of that file.
+Rule 4: everything is decided on what is in memory; records and cells that are not are fetched by whoever runs the
+`Steps` (see `cold_reads`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from skyrocketmq.store.cold_reads import ColdRange, Steps
+from skyrocketmq.store.commit_log import CommitLog
+from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, FILLER_SIZE, ConsumeQueue
+from skyrocketmq.store.statuses import GetStatus
+
+__all__ = ["Buffer", "GetResult", "ReadLimits", "read_queue", "read_record"]
+
+SCAN_CELLS_MIN: Final = 800  # looked at for one pull, however few messages are asked for
+EXT_ADDRESS_MAX: Final = -(2**31) - 1  # a tags code at or below this is a place in an extension file
+PARTS_MAX: Final = 4  # more runs than this are joined
+COLD_BLOCK_BYTES: Final = 64 * 1024  # fetched at once where every record has to be looked at
+
+Buffer: TypeAlias = bytes | memoryview
+_cells = CELL.iter_unpack
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """How much one read gives, in memory and on disk, and where the one ends and the other begins."""
+
+    bytes_max: int
+    count_max: int
+    disk_bytes_max: int
+    disk_count_max: int
+    memory_bytes: int  # messages further behind the end of the log than this are taken to be on disk
+
+
+@dataclass(frozen=True, slots=True)
+class GetResult:
+    """What a read found. `parts` together are whole records, one after the other, as the protocol sends them."""
+
+    status: GetStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    parts: Sequence[Buffer] = ()
+    byte_count: int = 0
+    count: int = 0
+    is_far_behind: bool = False  # the messages come from disk: a slave might serve them better
+    behind_bytes: int = 0  # how far the last message looked at is behind the end of the log
+
+    def joined(self) -> bytes:
+        """All records in one piece."""
+        return b"".join(self.parts)
+
+
+def read_queue(
+    log: CommitLog,
+    queue: ConsumeQueue,
+    offset: int,
+    count_max: int,
+    *,
+    limits: ReadLimits,
+    tag_codes: AbstractSet[int] | None = None,
+    matches: Callable[[Buffer], bool] | None = None,
+) -> Steps[GetResult]:
+    """Messages of a queue from `offset` on, at most `count_max`.
+
+    `tag_codes`: only messages whose tags have one of these hashes. `matches`: only those whose record it accepts.
+    """
+    min_offset, max_offset = int(queue.min_offset), int(queue.max_offset)
+    if max_offset == 0:
+        return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, min_offset, max_offset)
+    if offset < min_offset:
+        return GetResult(GetStatus.OFFSET_TOO_SMALL, min_offset, min_offset, max_offset)
+    if offset == max_offset:
+        return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, min_offset, max_offset)
+    if offset > max_offset:
+        return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, max_offset, min_offset, max_offset)
+    is_filtered = tag_codes is not None or matches is not None
+    cells = queue.peek_cells(offset, max(SCAN_CELLS_MIN, count_max) if is_filtered else max(count_max, 1))
+    if isinstance(cells, ColdRange):
+        (cells,) = yield [cells]
+        cells = cells[: len(cells) - len(cells) % CELL_BYTES]
+    if not cells:
+        return GetResult(GetStatus.OFFSET_FOUND_NULL, queue.next_file_offset(offset), min_offset, max_offset)
+    log_min, log_max = int(log.min_offset), int(log.max_offset)
+    disk_end = log_max - limits.memory_bytes  # messages before this are taken to be on disk
+    status = GetStatus.NO_MATCHED_MESSAGE
+    runs: list[list[int]] = []  # [begin, end] of what lies together in the log
+    run_end = -1
+    skip_until = 0
+    taken = taken_bytes = looked_at = 0
+    position = log_max
+    block = _Block(log)
+    for position, size, tags_code in _cells(cells):
+        if position < skip_until or size == FILLER_SIZE:
+            looked_at += 1
+            continue
+        if taken and (
+            taken >= count_max
+            or (
+                taken >= limits.disk_count_max or taken_bytes + size > limits.disk_bytes_max
+                if position < disk_end
+                else taken >= limits.count_max or taken_bytes + size > limits.bytes_max
+            )
+        ):
+            break
+        looked_at += 1
+        if tag_codes is not None and tags_code not in tag_codes and not _may_match(tags_code, tag_codes):
+            continue
+        if position < log_min or not log.has(position, size):
+            if not taken:
+                status = GetStatus.MESSAGE_WAS_REMOVING
+            skip_until = log.next_file_start(position)
+            continue
+        if matches is not None and not matches((yield from block.record(position, size))):
+            continue
+        if position == run_end and position % log.file_bytes:
+            runs[-1][1] = run_end = position + size
+        else:
+            run_end = position + size
+            runs.append([position, run_end])
+        taken += 1
+        taken_bytes += size
+        status = GetStatus.FOUND
+        skip_until = 0
+    parts = yield from _fetch(log, runs)
+    behind = log_max - position
+    return GetResult(
+        status,
+        offset + looked_at,
+        min_offset,
+        max_offset,
+        parts,
+        taken_bytes,
+        taken,
+        behind > limits.memory_bytes,
+        behind,
+    )
+
+
+def read_record(log: CommitLog, position: int, size: int) -> Steps[Buffer | None]:
+    """Bytes of the log; None if they are not kept."""
+    if position < log.min_offset or not log.has(position, size):
+        return None
+    data = log.peek(position, size)
+    if data is None:
+        (data,) = yield [log.cold_range(position, size)]
+    return data
+
+
+def _may_match(tags_code: int, tag_codes: AbstractSet[int]) -> bool:
+    """Codes that are no plain hash: an extension file's address passes, of a time only the low 32 bits are compared."""
+    if tags_code <= EXT_ADDRESS_MAX:
+        return True
+    low = tags_code & 0xFFFFFFFF
+    return (low - 0x1_0000_0000 if low & 0x8000_0000 else low) in tag_codes
+
+
+def _fetch(log: CommitLog, runs: list[list[int]]) -> Steps[Sequence[Buffer]]:
+    """The runs as few pieces; all that is cold is fetched at once."""
+    parts: list[Buffer | None] = [log.peek(begin, end - begin) for begin, end in runs]
+    missing = [number for number, part in enumerate(parts) if part is None]
+    if missing:
+        fetched = yield [log.cold_range(runs[number][0], runs[number][1] - runs[number][0]) for number in missing]
+        for number, data in zip(missing, fetched, strict=True):
+            parts[number] = data
+    there = [part for part in parts if part is not None]
+    return there if len(there) <= PARTS_MAX else [b"".join(there)]
+
+
+class _Block:
+    """Records one after the other, where each must be looked at; cold ones come in blocks."""
+
+    def __init__(self, log: CommitLog) -> None:
+        self._log = log
+        self._begin = 0
+        self._data = b""
+
+    def record(self, position: int, size: int) -> Steps[Buffer]:
+        data = self._log.peek(position, size)
+        if data is not None:
+            return data
+        at = position - self._begin
+        if not 0 <= at <= len(self._data) - size:
+            log = self._log
+            file_end = log.next_file_start(position)
+            length = min(max(size, COLD_BLOCK_BYTES), file_end - position, int(log.max_offset) - position)
+            (self._data,) = yield [log.cold_range(position, length)]
+            self._begin, at = position, 0
+        return self._data[at : at + size]

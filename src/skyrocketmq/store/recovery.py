@@ -1,0 +1,269 @@
+"""Opening a store: where the log ends, what is believed of queues and index, and what is built again from the log.
+
+The log is the truth. Three situations, by what the last owner left behind:
+
+1. A snapshot (`checkpoint.json`) that belongs to the checkpoint. Everything below its log offset was synced, so the
+   log is read from there on, be it after a clean stop, when nothing follows, or after a crash. Queues are cut back to
+   where they were and go on with what is found.
+2. No snapshot, clean stop: Apache's broker was here. The last three log files are read for the end, queues and index
+   are believed, and records that no queue has yet are dispatched.
+3. No snapshot, no clean stop: the log is read from the file that the checkpoint's times lead to, queues are cut back
+   to where that file begins, the index is mended.
+
+In all three a queue that turns out to lack messages, or an index that lacks files, is built from the log's beginning.
+All of this runs in one helper thread before anybody else sees the store.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from skyrocketmq.errors import IllegalArgument
+from skyrocketmq.model.flags import is_dispatched_to_queues
+from skyrocketmq.ports import Disk
+from skyrocketmq.store.checkpoint import CheckpointTimes
+from skyrocketmq.store.commit_log import NEVER, CommitLog
+from skyrocketmq.store.consume_queue import ConsumeQueue
+from skyrocketmq.store.consume_queues import ConsumeQueues
+from skyrocketmq.store.dispatch import Dispatcher
+from skyrocketmq.store.index import Index
+from skyrocketmq.store.log_scan import LogScan, first_store_time
+from skyrocketmq.store.snapshot import Snapshot
+from skyrocketmq.wire.records import ScannedRecord
+
+__all__ = ["Recovered", "Recovery", "start_by_time"]
+
+logger = logging.getLogger(__name__)
+
+CLEAN_SCAN_FILES: Final = 3
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What recovery found and did."""
+
+    end: int = 0  # of the log
+    scanned_from: int = 0
+    newest_ms: int = 0  # store time of the newest message that was read
+    dispatched: int = 0
+    bad_records: int = 0
+    rebuilt_queues: list[str] = field(default_factory=list)
+    index_rebuilt: bool = False
+
+
+def start_by_time(files: Sequence[tuple[int, int]], safe_ms: int) -> int:
+    """The file to begin with, of (start, store time of its first record, 0 for none), oldest first.
+
+    The newest whose first message is not newer than `safe_ms`: all before it was synced. If there is none, the first.
+    """
+    for start, store_ms in reversed(files):
+        if 0 < store_ms <= safe_ms:
+            return start
+    return files[0][0]
+
+
+class Recovery:
+    """One run over a store that was just loaded. Everything here blocks."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: Index | None,
+        *,
+        times: CheckpointTimes,
+        snapshot: Snapshot | None,
+        is_clean: bool,
+        is_index_intact: bool,
+        check_crc: bool,
+        delay_levels_ms: tuple[int, ...],
+    ) -> None:
+        self._disk = disk
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._times = times
+        self._snapshot = snapshot if snapshot is not None and self._covers(snapshot) else None
+        self._is_clean = is_clean
+        self._check_crc = check_crc
+        self._delay_levels_ms = delay_levels_ms
+        self._lost: set[ConsumeQueue] = set()  # to be built from the beginning
+        self._is_index_lost = index is not None and not is_index_intact
+        self._report = Recovered()
+
+    def _covers(self, snapshot: Snapshot) -> bool:
+        starts = self._log.file_starts
+        return bool(starts) and starts[0] <= snapshot.log_offset <= starts[-1] + self._log.file_bytes
+
+    def run(self) -> Recovered:
+        if not self._log.file_starts:
+            self._begin_empty()
+            return self._report
+        if self._snapshot is not None:
+            self._recover_from_snapshot(self._snapshot)
+        elif self._is_clean:
+            self._recover_foreign_clean_stop()
+        else:
+            self._recover_by_times()
+        self._rebuild_what_is_lost()
+        for queue in self._queues:
+            queue.correct_min_offset(self._log.min_offset)
+        logger.info(
+            "store recovered",
+            extra={
+                "end": self._report.end,
+                "scanned_from": self._report.scanned_from,
+                "dispatched": self._report.dispatched,
+                "was_clean": self._is_clean,
+            },
+        )
+        return self._report
+
+    def _begin_empty(self) -> None:
+        """Without a log there is nothing that queues and index could point to."""
+        for queue in list(self._queues):
+            for path in queue.clear():
+                self._disk.unlink(path)
+        if self._index is not None:
+            self._index.clear()
+
+    # ------------------------------------------------------------------------------------- the three situations
+
+    def _recover_from_snapshot(self, snapshot: Snapshot) -> None:
+        synced_end = snapshot.log_offset
+        on_disk = set(self._queues)
+        for topic, ends in snapshot.queues.items():
+            for queue_id, end in ends.items():
+                if end and self._queues.find(topic, int(queue_id)) is None:
+                    self._lost.add(self._queues.get(topic, int(queue_id)))
+        for queue in on_disk:
+            end = snapshot.queue_end(queue.topic, queue.queue_id)
+            if end and not self._has_cells_up_to(queue, end, log_offset=synced_end):
+                self._lost.add(queue)
+            else:
+                queue.end_at(end, erase=not self._is_clean)
+        index_from = self._mend_index_from_snapshot(snapshot)
+        self._scan(synced_end, queues_from=synced_end, index_from=index_from, trusted_end=synced_end)
+
+    def _has_cells_up_to(self, queue: ConsumeQueue, end: int, *, log_offset: int) -> bool:
+        """Whether the queue's newest cell at the time of the snapshot is there."""
+        cell = queue.read_cell(end - 1)
+        return cell is not None and cell[1] > 0 and cell[0] < log_offset
+
+    def _mend_index_from_snapshot(self, snapshot: Snapshot) -> int:
+        index = self._index
+        if index is None or self._is_index_lost:
+            return 0
+        if not set(snapshot.index_files) <= set(index.names):
+            self._is_index_lost = True
+            return 0
+        if self._is_clean:
+            return snapshot.log_offset
+        first = len(snapshot.index_files) - 1 if snapshot.index_files else 0
+        return index.repair(first=first, synced_end=snapshot.log_offset, log_end=snapshot.log_offset)
+
+    def _recover_foreign_clean_stop(self) -> None:
+        newest = 0
+        for queue in list(self._queues):
+            queue.end_at(queue.find_end(), erase=False)
+            newest = max(newest, queue.log_end())
+        starts = self._log.file_starts
+        index_from = self._index.end_offset + 1 if self._index is not None else 0
+        queues_from = max(newest, starts[0])
+        self._is_index_lost |= self._index is not None and index_from == 0
+        self._scan(
+            min(starts[-CLEAN_SCAN_FILES:][0], queues_from),
+            queues_from=queues_from,
+            index_from=index_from,
+            trusted_end=0,
+        )
+        if newest > self._report.end:
+            for queue in self._queues:
+                if queue.log_end() > self._report.end:
+                    queue.end_at(queue.first_at_or_after(self._report.end), erase=True)
+
+    def _recover_by_times(self) -> None:
+        heads = [(file.start, first_store_time(self._log, file)) for file in self._log.files]
+        queues_from = start_by_time(heads, self._times.safe_ms)
+        for queue in list(self._queues):
+            queue.end_at(queue.first_at_or_after(queues_from), erase=True)
+        index_from = queues_from
+        index = self._index
+        if index is not None and not self._is_index_lost:
+            suspects = [number for number, file in enumerate(index.files) if file.end_ms > self._times.index_ms]
+            first = min(suspects, default=max(len(index.files) - 1, 0))
+            log_end = self._log.file_starts[-1] + self._log.file_bytes
+            index_from = max(index.repair(first=first, synced_end=None, log_end=log_end), int(self._log.min_offset))
+        self._scan(min(queues_from, index_from), queues_from=queues_from, index_from=index_from, trusted_end=0)
+
+    # ------------------------------------------------------------------------------------------- reading the log
+
+    def _scan(self, start: int, *, queues_from: int, index_from: int, trusted_end: int) -> None:
+        """Read from `start` to the end of the log, dispatch, and cut the log there."""
+        dispatcher = self._dispatcher(is_complete=queues_from <= self._log.min_offset)
+        if self._is_index_lost or self._index is None:
+            index_from = NEVER
+        scan = LogScan(self._log, start, check_crc=self._check_crc, trusted_end=trusted_end)
+        dispatcher.gapped |= self._lost
+        for record in scan.records():
+            to_queues, to_index = record[4] >= queues_from, record[4] >= index_from
+            if to_queues or to_index:
+                dispatcher.dispatch(record, to_queues=to_queues, to_index=to_index)
+            if not to_queues:
+                self._miss(record)
+            self._report.newest_ms = record[6]
+        dispatcher.finish()
+        self._lost |= dispatcher.gapped
+        report = self._report
+        report.end, report.scanned_from = scan.end, start
+        report.dispatched, report.bad_records = dispatcher.count, scan.bad_count
+        # Only a store that this program closed itself is known to have nothing but zeros behind its end.
+        is_known_end = self._is_clean and self._snapshot is not None and scan.end == start
+        self._log.cut(scan.end, trusted_end=trusted_end, erase=not is_known_end)
+        if self._index is not None and not self._is_index_lost:
+            self._index.cut(scan.end)
+
+    def _miss(self, record: ScannedRecord) -> None:
+        """Notice a queue that should have this message and does not reach so far."""
+        total, topic, queue_id, offset, log_offset, sys_flag, _, _, _ = record
+        if queue_id < 0 or not is_dispatched_to_queues(sys_flag):
+            return
+        queue = self._queues.find(topic.decode("utf-8", "replace"), queue_id)
+        if queue is None or (queue.max_offset <= offset and queue.log_end() < log_offset + total):
+            try:
+                self._lost.add(self._queues.get(topic.decode("utf-8", "replace"), queue_id))
+            except IllegalArgument:
+                pass  # a name that no queue may have
+
+    def _rebuild_what_is_lost(self) -> None:
+        """Build queues and index that lack something from the beginning of the log."""
+        if not self._lost and not self._is_index_lost:
+            return
+        names = sorted(f"{queue.topic}-{queue.queue_id}" for queue in self._lost)
+        logger.warning(
+            "built again from the log", extra={"queues": names, "index": self._is_index_lost, "end": self._report.end}
+        )
+        for queue in self._lost:
+            for path in queue.clear():
+                self._disk.unlink(path)
+        if self._is_index_lost and self._index is not None:
+            self._index.clear()
+        dispatcher = self._dispatcher(is_complete=True)
+        lost = {(queue.topic.encode(), queue.queue_id) for queue in self._lost}
+        end = self._report.end
+        scan = LogScan(self._log, self._log.min_offset, check_crc=False, trusted_end=end, stop=end)
+        for record in scan.records():
+            dispatcher.dispatch(record, to_queues=(record[1], record[2]) in lost, to_index=self._is_index_lost)
+        dispatcher.finish()
+        self._report.rebuilt_queues = names
+        self._report.index_rebuilt = self._is_index_lost
+        self._report.bad_records = max(self._report.bad_records, scan.bad_count)
+
+    def _dispatcher(self, *, is_complete: bool) -> Dispatcher:
+        return Dispatcher(
+            self._disk, self._queues, self._index, delay_levels_ms=self._delay_levels_ms, is_complete=is_complete
+        )

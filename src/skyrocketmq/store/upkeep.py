@@ -1,0 +1,233 @@
+"""What a store does in the background: flush the log, write out queues, reserve files, write checkpoints.
+
+Rule 1: a checkpoint says only what is true: first everything is synced, then the times and offsets are written.
+Rule 2: the disk may be full for a while. What could not be written is tried again every second, the store refuses
+messages meanwhile, and goes on by itself. Only a failed sync is final (see `flushing`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from skyrocketmq.config import FlushDiskType, StoreConfig
+from skyrocketmq.errors import FlushFailed, StoreError
+from skyrocketmq.ports import Clock, Disk, every
+from skyrocketmq.store.appender import Appender
+from skyrocketmq.store.checkpoint import CheckpointTimes, save_checkpoint
+from skyrocketmq.store.commit_log import CommitLog
+from skyrocketmq.store.consume_queues import ConsumeQueues
+from skyrocketmq.store.file_rows import create_reserved
+from skyrocketmq.store.flushing import LogFlusher
+from skyrocketmq.store.index import Index
+from skyrocketmq.store.snapshot import Snapshot, save_snapshot
+from skyrocketmq.store.statuses import RunningFlag, RunningState
+
+__all__ = ["Upkeep"]
+
+logger = logging.getLogger(__name__)
+
+WRITE_OUT_COUNT: Final = 256  # queues written out before other work gets its turn
+UNTIMED_FLUSH_S: Final = 0.01  # where the log is to be flushed as messages come
+RETRY_S: Final = 1.0
+
+
+class Upkeep:
+    """The background work of one store. `jobs` are to be run as tasks and cancelled at the end."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        *,
+        disk: Disk,
+        clock: Clock,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: Index | None,
+        appender: Appender,
+        flusher: LogFlusher,
+        state: RunningState,
+    ) -> None:
+        self._config = config
+        self._disk = disk
+        self._clock = clock
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._appender = appender
+        self._flusher = flusher
+        self._state = state
+        self._spare_wanted = asyncio.Event()
+        self._turn = asyncio.Lock()  # guards the files of queues and checkpoint: one writes, syncs or deletes them
+        self._log_flushed_at = self._checkpoint_at = clock.monotonic()
+        log.on_spare_wanted = self._spare_wanted.set
+
+    def jobs(self) -> list[asyncio.Task[None]]:
+        """Start the background work."""
+        config = self._config
+        interval_s = config.flush_interval_ms / 1000
+        if config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
+            flush_log = self._flusher.run(idle_flush_s=interval_s)
+        else:
+            if not config.flush_timed:
+                interval_s = min(interval_s, UNTIMED_FLUSH_S)
+            flush_log = every(
+                interval_s, self._flush_log, clock=self._clock, on_error=_log_failure("log could not be flushed")
+            )
+        flush_queues = every(
+            config.queue_flush_interval_ms / 1000,
+            self.flush_queues,
+            clock=self._clock,
+            on_error=_log_failure("consume queues could not be flushed"),
+        )
+        if not self._log.limit:
+            self._spare_wanted.set()
+        create = asyncio.get_running_loop().create_task
+        return [
+            create(flush_log, name="store-flush-log"),
+            create(flush_queues, name="store-flush-queues"),
+            create(self._reserve_files(), name="store-reserve-files"),
+        ]
+
+    def apply_config(self, config: StoreConfig) -> None:
+        """Follow a change of intervals; those of the timers themselves take effect at the next start."""
+        self._config = config
+
+    # --------------------------------------------------------------------------------------------------------- log
+
+    async def _flush_log(self) -> None:
+        """One round of asynchronous flushing: whole pages now, a begun page after a while."""
+        now = self._clock.monotonic()
+        is_thorough = now - self._log_flushed_at >= self._config.flush_thorough_interval_ms / 1000
+        if is_thorough:
+            self._log_flushed_at = now
+        if is_thorough or self._flusher.unflushed_pages() >= max(self._config.flush_least_pages, 1):
+            try:
+                await self._flusher.flush()
+            except FlushFailed:
+                pass  # logged where it happened, and the store refuses messages from now on
+
+    async def _reserve_files(self) -> None:
+        """Reserve the next log file whenever half of the present one is used."""
+        while True:
+            await self._spare_wanted.wait()
+            self._spare_wanted.clear()
+            path = self._log.next_file_path()
+            if path is None:
+                continue
+            try:
+                await self._disk.run(create_reserved, self._disk, path, self._log.file_bytes)
+            except (StoreError, OSError) as error:
+                logger.warning("next log file not reserved yet", extra={"path": str(path), "error": str(error)})
+                if self._log.spare_failed(path):
+                    await self._disk.run(self._disk.unlink, path)
+                await self._clock.sleep(RETRY_S)
+                self._spare_wanted.set()
+            else:
+                self._log.spare_ready(path)
+
+    # ------------------------------------------------------------------------------------------- queues, checkpoint
+
+    async def flush_queues(self) -> None:
+        """One round: write out cells, try late index keys, sync queues with much to sync; now and then a checkpoint."""
+        now = self._clock.monotonic()
+        if now - self._checkpoint_at >= self._config.queue_flush_thorough_interval_ms / 1000:
+            self._checkpoint_at = now
+            await self.checkpoint()
+            return
+        async with self._turn:
+            self._appender.put_late_keys()
+            await self._write_out_queues()
+            try:
+                await self._queues.sync(self._queues.to_sync(max(self._config.queue_flush_least_pages, 1)))
+            except OSError as error:
+                self._flusher.fail(error)
+
+    async def _write_out_queues(self) -> None:
+        """Write cells to their files, a number of queues at a time. Raises what the disk raises."""
+        while self._write_out(WRITE_OUT_COUNT):
+            await self._clock.sleep(0)
+
+    def _write_out(self, count_max: int | None) -> bool:
+        try:
+            has_more = self._queues.write_out(count_max)
+        except (StoreError, OSError):
+            self._state.raise_flag(RunningFlag.QUEUE_WRITE_ERROR)
+            raise
+        if not has_more and self._state.lower_flag(RunningFlag.QUEUE_WRITE_ERROR):
+            logger.info("consume queues can be written again")
+        return has_more
+
+    async def checkpoint(self) -> None:
+        """Make everything durable that is stored now, and write down how far that is.
+
+        Raises `FlushFailed` if a sync fails, `DiskFull` or `OSError` if queues cannot be written.
+        """
+        async with self._turn:
+            self._appender.put_late_keys()
+            await self._write_out_queues()
+            # From here to the snapshot nothing else runs: log, queues and index are seen at one and the same moment.
+            self._appender.settle()
+            self._write_out(None)
+            snapshot = self._snapshot()
+            to_sync = self._queues.to_sync(0)
+            await self._flusher.flush()
+            try:
+                await self._queues.sync(to_sync)
+                if self._index is not None:
+                    await self._index.sync()
+                await self._disk.run(self._save, snapshot)
+            except OSError as error:
+                self._flusher.fail(error)
+                raise FlushFailed(f"the checkpoint could not be written: {error}") from error
+
+    def _snapshot(self) -> Snapshot:
+        newest_ms = self._appender.newest_ms
+        queues: dict[str, dict[str, int]] = {}
+        for queue in self._queues:
+            if queue.max_offset:
+                queues.setdefault(queue.topic, {})[str(queue.queue_id)] = int(queue.max_offset)
+        return Snapshot(
+            log_ms=newest_ms,
+            queues_ms=newest_ms,
+            index_ms=newest_ms,
+            log_offset=int(self._log.max_offset),
+            queues=queues,
+            index_files=self._index.names if self._index is not None else (),
+        )
+
+    def _save(self, snapshot: Snapshot) -> None:
+        root = self._config.root_path
+        times = CheckpointTimes(snapshot.log_ms, snapshot.queues_ms, snapshot.index_ms)
+        save_checkpoint(self._disk, root / "checkpoint", times)
+        save_snapshot(self._disk, root / "checkpoint.json", snapshot)  # syncs the directory too
+
+    async def delete_topic(self, topic: str) -> None:
+        """Empty the queues of a topic and delete their files. Its records stay in the log until that is cleaned."""
+        async with self._turn:
+            self._appender.settle()
+            files, directories = self._queues.clear_topic(topic)
+            try:
+                await self._disk.run(self._delete, files, directories)
+            finally:
+                self._queues.resume(topic)
+        await self.checkpoint()  # else the next start would take the queues for lost, and build them again
+
+    def _delete(self, files: list[Path], directories: list[Path]) -> None:
+        for path in files:
+            self._disk.unlink(path)
+        for directory in directories:
+            try:
+                self._disk.remove_directory(directory)
+            except OSError as error:
+                logger.warning("directory stays", extra={"path": str(directory), "error": str(error)})
+
+
+def _log_failure(text: str) -> Callable[[Exception], None]:
+    def log(error: Exception) -> None:
+        logger.error(text, extra={"error": str(error)}, exc_info=not isinstance(error, (StoreError, OSError)))
+
+    return log

@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from skyrocketmq.errors import StoreLocked
 
@@ -298,9 +298,14 @@ class LocalFile:
 class LocalFileLock:
     """A lock on the first byte of a file: the range that Java's broker locks, so that the two exclude each other."""
 
+    _held: ClassVar[set[Path]] = set()  # by this process, which the kernel does not protect from itself
+
     def __init__(self, path: Path) -> None:
         import fcntl  # not on Windows, where clients run but brokers do not
 
+        self._path = path.resolve()
+        if self._path in self._held:
+            raise StoreLocked(f"{path} is locked by this process already: choose another directory")
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
@@ -310,10 +315,12 @@ class LocalFileLock:
                 f"{path} is locked by another process: stop the broker on {path.parent}, or choose another directory"
             ) from error
         os.pwrite(self._fd, b"lock", 0)
+        self._held.add(self._path)
 
     def release(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
+            self._held.discard(self._path)
             os.close(fd)
 
 

@@ -10,13 +10,17 @@ from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.handlers_clients import ClientHandlers
 from skyrocketmq.broker.handlers_config import ConfigHandlers
 from skyrocketmq.broker.handlers_groups import GroupHandlers
+from skyrocketmq.broker.handlers_offsets import OffsetHandlers
 from skyrocketmq.broker.handlers_queries import QueryHandlers
+from skyrocketmq.broker.handlers_runtime import RuntimeHandlers
+from skyrocketmq.broker.handlers_topics import TopicHandlers
 from skyrocketmq.broker.identity import BrokerIdentity
 from skyrocketmq.broker.message_writer import MessageWriter
 from skyrocketmq.broker.notices import ChangeNotices
 from skyrocketmq.broker.offset_moved import OffsetMovedEvents
 from skyrocketmq.broker.pull import PullHandler
 from skyrocketmq.broker.registration import Registrar
+from skyrocketmq.broker.runtime_figures import RuntimeFigures
 from skyrocketmq.broker.send import SendPath
 from skyrocketmq.broker.send_back import SendBackHandler
 from skyrocketmq.broker.send_handler import SendHandler
@@ -27,7 +31,7 @@ from skyrocketmq.broker.topics import TopicsChanged
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.model.names import CLOSED_TOPICS, PERM_WRITE, is_retry_topic
 from skyrocketmq.net import Connection, Dispatcher, Feed
-from skyrocketmq.ports import Clock
+from skyrocketmq.ports import Clock, Disk
 from skyrocketmq.store import MessageStore
 
 __all__ = ["BrokerParts"]
@@ -45,6 +49,7 @@ class BrokerParts:
         registrar: Registrar,
         *,
         store_host: bytes,
+        disk: Disk,
         clock: Clock,
     ) -> None:
         self._store_host = store_host
@@ -53,6 +58,7 @@ class BrokerParts:
         self._tables = tables
         self._clock = clock
         self._notices = ChangeNotices(tables.consumers.members_of, clock=clock)
+        self.figures = RuntimeFigures(store.statistics, clock)
         durability = Durability(store)
         writer = MessageWriter(store)
         self.clients = ClientHandlers(
@@ -89,6 +95,26 @@ class BrokerParts:
             ),
             SendBackHandler(config=config, topics=tables.topics, groups=tables.groups, store=store, writer=writer),
             QueryHandlers(config=config, store=store),
+            TopicHandlers(
+                config=config,
+                topics=tables.topics,
+                topics_file=tables.topics_saver,
+                registrar=registrar,
+                consumers=tables.consumers,
+                offsets=tables.offsets,
+                store=store,
+                clock=clock,
+            ),
+            OffsetHandlers(
+                config=config,
+                topics=tables.topics,
+                consumers=tables.consumers,
+                offsets=tables.offsets,
+                store=store,
+                disk=disk,
+                clock=clock,
+            ),
+            RuntimeHandlers(config=config, store=store, figures=self.figures, disk=disk),
             self.clients,
             GroupHandlers(config=config, groups=tables.groups, groups_file=tables.groups_saver, offsets=tables.offsets),
             ConfigHandlers(config),

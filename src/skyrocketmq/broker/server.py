@@ -29,6 +29,7 @@ from skyrocketmq.broker.registration import (
     REFRESH_ADDRESSES_INTERVAL_S,
     Registrar,
 )
+from skyrocketmq.broker.runtime_figures import SAMPLE_INTERVAL_S
 from skyrocketmq.broker.tables import BrokerTables
 from skyrocketmq.config import BrokerConfig, ConfigChange, ConfigHolder, Loaded
 from skyrocketmq.errors import ConfigError
@@ -126,7 +127,7 @@ async def _open(
     )
     name_servers = NameServers(holder, client, clock=clock, link=link)
     registrar = Registrar(identity, holder, tables.topics, name_servers, disk=disk, clock=clock)
-    parts = BrokerParts(identity, holder, store, tables, registrar, store_host=store_host, clock=clock)
+    parts = BrokerParts(identity, holder, store, tables, registrar, store_host=store_host, disk=disk, clock=clock)
     opened.callback(parts.close)
 
     tls = server_tls(config.tls)
@@ -147,6 +148,7 @@ async def _open(
 
     background = await opened.enter_async_context(Background(clock))
     background.every(SCAN_INTERVAL_S, parts.expire_silent)
+    background.every(SAMPLE_INTERVAL_S, parts.figures.sample)
     background.every(config.offset_flush_interval_ms / 1000, tables.save_offsets, first_after=OFFSETS_FIRST_AFTER_S)
     watch = CertificateWatch(tls, disk)
     if watch.paths:

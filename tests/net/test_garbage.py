@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from skyrocketmq.net import Server
+from skyrocketmq.net import Server, ServerOptions
 from skyrocketmq.wire.frames import FRAME_BYTES_MAX, Frame, encode_frame
 from tests.net.support import ECHO, LOOPBACK, EchoService, raw_peer, until
 
@@ -93,3 +93,29 @@ async def test_random_damage_never_harms_the_server() -> None:
             assert (await peer.receive()).body == b"alive"
         await until(lambda: not server.connections)
         await asyncio.sleep(0)
+
+
+async def test_incomplete_large_frames_have_a_limit_together_and_small_ones_go_on() -> None:
+    options = ServerOptions(incomplete_bytes_max=8 * 1024 * 1024)
+    most_of_a_large_frame = struct.pack(">II", FRAME_BYTES_MAX - 4, 100) + bytes(3 * 1024 * 1024)
+    async with (
+        await Server.start(LOOPBACK, EchoService().dispatcher, options=options) as server,
+        raw_peer(server) as good,
+        raw_peer(server) as first,
+        raw_peer(server) as second,
+        raw_peer(server) as third,
+    ):
+        kept = server._setup.incomplete
+        first.send_bytes(most_of_a_large_frame)
+        await until(lambda: kept.used_bytes == len(most_of_a_large_frame))
+        second.send_bytes(most_of_a_large_frame)
+        await until(lambda: kept.used_bytes == 2 * len(most_of_a_large_frame))
+        third.send_bytes(most_of_a_large_frame)
+        assert await third.is_hung_up()
+        assert len(server.connections) == 3
+        good.send(Frame(ECHO, body=b"small"))
+        assert (await good.receive()).body == b"small"
+        first.writer.transport.abort()
+        await until(lambda: len(server.connections) == 2)
+        good.send(Frame(ECHO, body=bytes(4 * 1024 * 1024)))
+        assert len((await good.receive()).body) == 4 * 1024 * 1024

@@ -5,7 +5,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyrocketmq.net.rest import Rest, needed_bytes
+from skyrocketmq.net.rest import Budget, Rest, needed_bytes
 
 MIB = 1024 * 1024
 
@@ -20,7 +20,7 @@ def test_it_pays_to_look_again_when_the_length_the_header_word_or_the_frame_is_t
 @given(pieces=st.lists(st.binary(min_size=1, max_size=5), min_size=1))
 def test_pieces_come_back_whole_and_only_once_there_are_enough(pieces: list[bytes]) -> None:
     whole = b"".join(pieces)
-    rest = Rest()
+    rest = Rest(Budget(MIB))
     rest.keep(b"", len(whole))
     got = [rest.add(piece) for piece in pieces]
     assert got == [b""] * (len(pieces) - 1) + [whole]
@@ -29,7 +29,7 @@ def test_pieces_come_back_whole_and_only_once_there_are_enough(pieces: list[byte
 
 def test_a_large_frame_in_small_pieces_is_joined_once() -> None:
     piece = bytes(4096)
-    rest = Rest()
+    rest = Rest(Budget(MIB))
     rest.keep(piece, 16 * MIB)
     started_at = time.process_time()
     while not (whole := rest.add(piece)):
@@ -39,9 +39,27 @@ def test_a_large_frame_in_small_pieces_is_joined_once() -> None:
 
 
 def test_held_bytes_wait_for_their_reader_however_many_come() -> None:
-    rest = Rest()
+    rest = Rest(Budget(MIB))
     rest.hold(b"abc")
     assert rest.is_held
     assert rest.add(bytes(MIB)) == b""
     assert rest.take() == b"abc" + bytes(MIB)
     assert not rest.is_held
+
+
+def test_what_is_kept_of_large_frames_counts_against_the_budget_until_it_is_taken() -> None:
+    budget = Budget(3 * MIB)
+    first, second, small = Rest(budget), Rest(budget), Rest(budget)
+    small.keep(bytes(1000), 2000)
+    assert budget.used_bytes == 0
+    first.keep(bytes(MIB), 16 * MIB)
+    second.keep(bytes(MIB), 16 * MIB)
+    first.add(bytes(MIB))
+    assert (budget.used_bytes, budget.is_exceeded) == (3 * MIB, False)
+    second.add(b"x")
+    assert budget.is_exceeded
+    first.take()
+    assert (budget.used_bytes, budget.is_exceeded) == (MIB + 1, False)
+    second.take()
+    second.take()
+    assert budget.used_bytes == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import weakref
 
 import pytest
 
@@ -165,3 +166,22 @@ async def test_a_server_closes_a_thousand_connections_at_once() -> None:
     assert not server.connections
     for writer in writers:
         writer.close()
+
+
+async def test_a_closed_connection_is_freed_at_once_and_not_by_the_next_collection() -> None:
+    """Cycles would keep thousands of dead connections until the collector's next long run."""
+    seen: list[weakref.ref[Connection]] = []
+    service = EchoService()
+    gc.disable()
+    try:
+        server = await Server.start(LOOPBACK, service.dispatcher, on_open=lambda made: seen.append(weakref.ref(made)))
+        async with server:
+            for _ in range(5):
+                async with raw_peer(server) as peer:
+                    peer.send(Frame(ECHO))
+                    await peer.receive()
+            await until(lambda: not server.connections)
+            await until(lambda: not any(connection() for connection in seen))
+            assert len(seen) == 5
+    finally:
+        gc.enable()

@@ -21,6 +21,7 @@ from skyrocketmq.net.backoff import backoff_s
 from skyrocketmq.net.connection import Connection, ConnectionSetup
 from skyrocketmq.net.dispatch import Dispatcher
 from skyrocketmq.net.options import ClientOptions
+from skyrocketmq.net.rest import Budget
 from skyrocketmq.net.server import close_all
 from skyrocketmq.net.tasks import Tasks
 from skyrocketmq.net.tls import ClientTls, TlsSession
@@ -85,6 +86,7 @@ class Client:
             feed=(dispatcher or Dispatcher()).feed,
             clock=self._clock,
             tasks=self._tasks,
+            incomplete=Budget(self._options.incomplete_bytes_max),
             options=self._options,
             on_close=self._lost,
             pause_reading_when_full=False,

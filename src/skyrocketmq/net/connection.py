@@ -18,10 +18,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from skyrocketmq.errors import ConnectionLost, ProtocolError, RequestTimeout, TooManyRequests
+from skyrocketmq.errors import ConnectionLost, FrameTooLarge, ProtocolError, RequestTimeout, TooManyRequests
 from skyrocketmq.net.gate import Gate
 from skyrocketmq.net.outbox import Part
-from skyrocketmq.net.rest import Rest, needed_bytes
+from skyrocketmq.net.rest import Budget, Rest, needed_bytes
 from skyrocketmq.net.stream import Pause, Stream, StreamSetup
 from skyrocketmq.net.tasks import Tasks
 from skyrocketmq.net.tls import TlsSession
@@ -43,13 +43,24 @@ class ConnectionSetup(StreamSetup):
 
     feed: Feed
     tasks: Tasks
+    incomplete: Budget  # what is kept of large frames that have not arrived completely
     close_if_timeout: bool = False
 
 
 class Connection(Stream):
     """One connection: `request`, `oneway` and `send_later` for whoever sends; the rest is for feeds and owners."""
 
-    __slots__ = ("_close_if_timeout", "_feed", "_gate", "_handler_count", "_refusal", "_rest", "_tasks", "_waiting")
+    __slots__ = (
+        "_close_if_timeout",
+        "_feed",
+        "_gate",
+        "_handler_count",
+        "_incomplete",
+        "_refusal",
+        "_rest",
+        "_tasks",
+        "_waiting",
+    )
 
     def __init__(self, setup: ConnectionSetup, *, tls: TlsSession | None = None) -> None:
         super().__init__(setup, tls=tls)
@@ -58,7 +69,8 @@ class Connection(Stream):
         self._close_if_timeout = setup.close_if_timeout
         self._waiting = WaitingRequests(setup.clock)
         self._gate = Gate(self._room)
-        self._rest = Rest()
+        self._rest = Rest(setup.incomplete)
+        self._incomplete = setup.incomplete
         self._refusal: ProtocolError | None = None
         self._handler_count = 0
 
@@ -178,6 +190,8 @@ class Connection(Stream):
         if self._rest.have_bytes:
             data = self._rest.add(data)
             if not data:
+                if self._incomplete.is_exceeded:
+                    self._refuse_incomplete()
                 return
         self._take(data)
 
@@ -212,6 +226,9 @@ class Connection(Stream):
             if self._is_closing:
                 return
             assert used_bytes, "a feed that is not paused uses every complete frame"
+
+    def _refuse_incomplete(self) -> None:
+        self._refuse(FrameTooLarge(f"incomplete frames take {self._incomplete.used_bytes} bytes, that is the limit"))
 
     def _refuse(self, error: ProtocolError) -> None:
         logger.warning("peer refused", extra=self._log_fields() | {"reason": str(error)})

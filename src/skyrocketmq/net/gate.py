@@ -19,6 +19,10 @@ __all__ = ["Gate"]
 ADMITTED_TOGETHER_MAX = 64  # enough to fill one write, few enough to keep the limit behind the gate honest
 
 
+def _no_room() -> int:
+    return 0
+
+
 class Gate:
     """The queue before a door. `room` says how many may come in now."""
 
@@ -63,6 +67,7 @@ class Gate:
 
     def fail(self, make_error: Callable[[], Exception]) -> None:
         """The door is gone: everyone who waits gets the error."""
+        self._room = _no_room  # lets go of the connection: it is freed now, and not when cycles are next collected
         turns, self._turns = self._turns, deque()
         for turn in turns:
             if not turn.done():

@@ -24,6 +24,10 @@ __all__ = ["Outbox", "Part"]
 Part = bytes | memoryview
 
 
+def _ignore(reason: str) -> None:
+    pass
+
+
 class Outbox:
     """Collects, writes, and watches a slow peer. `cut_off` is called with a reason when the peer is given up."""
 
@@ -137,9 +141,15 @@ class Outbox:
     def resume(self) -> None:
         """The transport is below its low mark."""
         self.is_paused = False
-        self.stop()
+        self._stop_watching()
 
     def stop(self) -> None:
+        """The connection is gone."""
+        self._stop_watching()
+        self._pushed = []
+        self._cut_off = _ignore  # lets go of the connection: it is freed now, and not when cycles are next collected
+
+    def _stop_watching(self) -> None:
         if self._stall_timer is not None:
             self._stall_timer.cancel()
             self._stall_timer = None

@@ -2,6 +2,9 @@
 
 A frame of 16 MiB comes in hundreds of pieces: they are collected in a list and joined once. Joining them one by one
 would copy each byte hundreds of times.
+
+A thousand peers that send all but the last byte of such a frame would fill 16 GiB: what is kept of large frames counts
+against a budget that all connections of a server share.
 """
 
 from __future__ import annotations
@@ -9,7 +12,9 @@ from __future__ import annotations
 import sys
 from struct import Struct
 
-__all__ = ["Rest", "needed_bytes"]
+__all__ = ["Budget", "Rest", "needed_bytes"]
+
+LARGE_FRAME_BYTES = 256 * 1024  # a smaller one is not worth counting: it fits one read of the socket
 
 _LENGTH = Struct(">I")
 
@@ -21,12 +26,28 @@ def needed_bytes(data: bytes) -> int:
     return 4 + int(_LENGTH.unpack_from(data)[0])
 
 
+class Budget:
+    """Bytes that several may keep together."""
+
+    __slots__ = ("bytes_max", "used_bytes")
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.used_bytes = 0
+
+    @property
+    def is_exceeded(self) -> bool:
+        return self.used_bytes > self.bytes_max
+
+
 class Rest:
     """Pieces of a buffer. `held` ones hold complete frames too: their reader had to stop before the end."""
 
-    __slots__ = ("_needed_bytes", "_pieces", "have_bytes", "is_held")
+    __slots__ = ("_budget", "_counted_bytes", "_needed_bytes", "_pieces", "have_bytes", "is_held")
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._counted_bytes = 0
         self._pieces: list[bytes] = []
         self._needed_bytes = 0
         self.have_bytes = 0
@@ -37,6 +58,8 @@ class Rest:
         self._pieces = [data]
         self._needed_bytes = needed
         self.have_bytes = len(data)
+        if needed > LARGE_FRAME_BYTES:
+            self._count(len(data))
 
     def hold(self, data: bytes) -> None:
         """Keep everything, however much, until `take`."""
@@ -47,12 +70,19 @@ class Rest:
         """Everything kept and `data`, if that is enough now; else nothing, and `data` is kept too."""
         self._pieces.append(data)
         self.have_bytes += len(data)
+        if self._needed_bytes > LARGE_FRAME_BYTES:
+            self._count(len(data))
         return self.take() if self.have_bytes >= self._needed_bytes else b""
 
     def take(self) -> bytes:
         """Everything kept; nothing is kept afterwards."""
         data = b"".join(self._pieces)
+        self._count(-self._counted_bytes)
         self._pieces = []
         self.have_bytes = 0
         self.is_held = False
         return data
+
+    def _count(self, byte_count: int) -> None:
+        self._counted_bytes += byte_count
+        self._budget.used_bytes += byte_count

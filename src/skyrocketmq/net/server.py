@@ -16,6 +16,7 @@ from skyrocketmq.net.connection import Connection, ConnectionSetup, Feed
 from skyrocketmq.net.dispatch import Dispatcher
 from skyrocketmq.net.listeners import bind
 from skyrocketmq.net.options import ServerOptions
+from skyrocketmq.net.rest import Budget
 from skyrocketmq.net.tasks import Tasks
 from skyrocketmq.net.tls import ServerTls, TlsMode
 from skyrocketmq.ports import Clock, Link, SystemClock, TcpLink
@@ -58,6 +59,7 @@ class Server:
             feed=feed,
             clock=clock,
             tasks=self._tasks,
+            incomplete=Budget(options.incomplete_bytes_max),
             options=options,
             on_open=self._opened,
             on_close=self._closed,

@@ -19,6 +19,8 @@ from skyrocketmq.wire.frames import (
     Encoding,
     Frame,
     FrameDecoder,
+    _decode_any_ext,
+    _decode_ext,
     decode_frame,
     encode_frame,
     encode_head,
@@ -274,6 +276,21 @@ class TestBinaryHeaders:
     def test_lengths_that_do_not_fit_are_refused(self, header: bytes) -> None:
         with pytest.raises(ProtocolError):
             decode_one(binary_frame(header, body=b"body that must not be read as header"))
+
+    PIECES = st.sampled_from(
+        [b"\0\1a", b"\0\0\0\1", b"v", b"\0", b"\1", b"\0\0", b"\0\0\1\0", b"x" * 256, b"\x7f", b"\0\2bc"]
+    )
+
+    @given(st.lists(PIECES, max_size=12).map(b"".join))
+    def test_both_ways_of_reading_a_map_agree(self, entries: bytes) -> None:
+        assert outcome(_decode_ext, entries) == outcome(_decode_any_ext, entries)
+
+
+def outcome(read: Callable[[bytes], dict[str, str | None]], entries: bytes) -> dict[str, str | None] | None:
+    try:
+        return read(entries)
+    except ProtocolError:
+        return None
 
 
 class TestLimits:

@@ -62,6 +62,7 @@ assert _BINARY_HEAD.size + _VALUE_BYTES.size == _BINARY_BYTES_MIN
 # Above this size a JSON header is first searched for quotation marks: millions of tiny fields would take twenty times
 # their bytes in memory. The largest real header is the answer to a big batch: one long text of message ids.
 _LARGE_HEADER_BYTES = 262_144
+_LARGE_EXT_BYTES = 6 * EXT_FIELDS_MAX  # an entry has six bytes at least: below this size none need be counted
 _LANGUAGE_NONE_BYTE = 255  # a binary header always has a language; a number nobody has is read as none
 
 
@@ -212,37 +213,64 @@ def _decode_binary(data: bytes, header_at: int, body_at: int, end: int) -> Frame
         ext_end = at + ext_bytes
         if ext_bytes < 0 or ext_end > body_at:
             raise ProtocolError(f"ext fields of {ext_bytes} bytes do not fit their header")
-        ext = _decode_ext(data, at, ext_end)
+        ext = _decode_ext(data[at:ext_end])
     return Frame(code, opaque, flag, ext, data[body_at:end], remark, _LANGUAGES.get(language), version, Encoding.BINARY)
 
 
-def _decode_ext(data: bytes, at: int, ext_end: int, errors: str = "strict") -> dict[str, str | None]:
-    """The map of a binary header. An empty value is null, a later duplicate wins, an entry without a key is dropped."""
+def _decode_ext(entries: bytes) -> dict[str, str | None]:
+    """The map of a binary header: | key length 2 | key | value length 4 | value | each.
+
+    An empty value is null, a later duplicate wins, an entry without a key is dropped. Nearly all maps are ASCII; those
+    are made into one text first and cut up, which takes a third less time than decoding every piece.
+    """
+    end = len(entries)
+    if end > _LARGE_EXT_BYTES or not entries.isascii():
+        return _decode_any_ext(entries)
+    text = entries.decode("ascii")
     ext: dict[str, str | None] = {}
-    key_bytes_at = _KEY_BYTES.unpack_from
-    value_bytes_at = _VALUE_BYTES.unpack_from
-    start = at
+    at = 0
+    try:
+        while at < end:
+            key_at = at + 2
+            key_end = key_at + (entries[at] << 8 | entries[at + 1])
+            value_at = key_end + 4
+            at = value_at + entries[value_at - 1]
+            if entries[key_end + 2] or entries[key_end + 1] or entries[key_end]:  # a value of 256 and more bytes
+                at = value_at + _VALUE_BYTES.unpack_from(entries, key_end)[0]
+            ext[text[key_at:key_end]] = text[value_at:at] or None
+    except IndexError:
+        raise ProtocolError("the ext fields end inside an entry") from None
+    if at > end:
+        raise ProtocolError("an ext field is longer than the map it stands in")
+    ext.pop("", None)
+    return ext
+
+
+def _decode_any_ext(entries: bytes, errors: str = "strict") -> dict[str, str | None]:
+    ext: dict[str, str | None] = {}
+    at = 0
     entry_count = 0
     try:
-        while at < ext_end:
-            (key_bytes,) = key_bytes_at(data, at)
+        while at < len(entries):
+            (key_bytes,) = _KEY_BYTES.unpack_from(entries, at)
             key_end = at + 2 + key_bytes
-            (value_bytes,) = value_bytes_at(data, key_end)
-            value_at = key_end + 4
-            next_at = value_at + value_bytes
-            if key_bytes < 0 or value_bytes < 0 or next_at > ext_end:
+            if key_bytes < 0 or key_end > len(entries):
                 raise ProtocolError("an ext field is longer than the map it stands in")
-            if key_bytes:
-                key = data[at + 2 : key_end].decode("utf-8", errors)
-                ext[key] = data[value_at:next_at].decode("utf-8", errors) if value_bytes else None
-            at = next_at
+            key = entries[at + 2 : key_end].decode("utf-8", errors)
+            (value_bytes,) = _VALUE_BYTES.unpack_from(entries, key_end)
+            value_at = key_end + 4
+            at = value_at + value_bytes
+            if value_bytes < 0 or at > len(entries):
+                raise ProtocolError("an ext field is longer than the map it stands in")
+            if key:
+                ext[key] = entries[value_at:at].decode("utf-8", errors) or None
             entry_count += 1
             if entry_count > EXT_FIELDS_MAX:
                 raise ProtocolError(f"a header has more than {EXT_FIELDS_MAX} ext fields")
     except struct.error:
         raise ProtocolError("the ext fields end inside an entry") from None
     except UnicodeDecodeError:
-        return _decode_ext(data, start, ext_end, "replace")  # as Java reads it
+        return _decode_any_ext(entries, "replace")  # as Java reads it
     return ext
 
 

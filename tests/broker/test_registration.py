@@ -200,6 +200,10 @@ async def test_at_its_end_a_broker_is_unregistered_everywhere(servers: list[Name
         await started.registrar.start()
         assert all(topics_at(server) for server in servers)
         await started.registrar.close()
+        await started.registrar.register()
+        await started.registrar.reconnect()
+        started.topics.put(TopicConfig("orders"))
+        await started.registrar.announced()
         assert [topics_at(server) for server in servers] == [set(), set()]
 
 

@@ -1,4 +1,4 @@
-"""Our broker's registrar at Apache's name server, looked at by a speaker of the protocol that shares no code of ours."""
+"""Our broker's registrar at Apache's name server, looked at by a speaker of the protocol that is not ours."""
 
 from __future__ import annotations
 

@@ -172,6 +172,8 @@ class Registrar:
     # ------------------------------------------------------------------------------------------------ the whole table
 
     async def _register(self, addresses: Sequence[str], *, is_forced: bool) -> int:
+        if self._is_closed:
+            return 0  # a timer that fires once more must not undo the good-bye
         if is_forced or not self._identity.is_master:
             # A slave registers always: its table is passed over, and what it needs is the answer.
             await self._whole_body()

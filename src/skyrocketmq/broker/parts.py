@@ -153,7 +153,7 @@ class BrokerParts:
         self._headers.forget()
         for path in self._send_paths:
             path.accept_from_ms = config.start_accept_send_at_ms
-        self._store.appender.set_message_bytes_max(config.store.message_bytes_max)
+        self._store.apply_config(config.store)
 
     # -- comings and goings
 

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
 
 from skyrocketmq.broker.clients import ConsumerTable, ProducerTable
 from skyrocketmq.broker.consumer_offsets import ConsumerOffsets
@@ -28,8 +27,6 @@ from skyrocketmq.wire.bodies_tables import ConsumerOffsetTable, SubscriptionGrou
 
 __all__ = ["BrokerTables"]
 
-LOCK_TTL_S: Final = 60.0
-
 
 class BrokerTables:
     """The tables, and the savers of those that have a file."""
@@ -41,7 +38,7 @@ class BrokerTables:
         self.offsets = ConsumerOffsets()
         self.consumers: ConsumerTable[Connection] = ConsumerTable()
         self.producers: ProducerTable[Connection] = ProducerTable()
-        self.locks = QueueLocks(ttl_s=LOCK_TTL_S)
+        self.locks = QueueLocks(ttl_s=config.current.queue_lock_ttl_ms / 1000)
         self._clock = clock
         self._disk = disk
         directory = Path(config.current.store.root_path) / "config"
@@ -64,8 +61,7 @@ class BrokerTables:
             for task in writing:
                 task.cancel()
             await asyncio.gather(*writing, return_exceptions=True)
-            for saver in (tables.topics_saver, tables.groups_saver, tables.offsets_saver):
-                await saver.save()
+            await tables._save_all()
 
     def _load(self) -> None:
         topics = self._topics_file.load(lambda data: decode_body(TopicConfigTable, data))
@@ -110,6 +106,17 @@ class BrokerTables:
         )
         self.topics.listeners.append(self.topics_saver.changed)
         self.groups.listeners.append(self.groups_saver.changed)
+
+    async def _save_all(self) -> None:
+        """Write what has changed, each table on its own: one that cannot be written keeps no other from it."""
+        failures = []
+        for saver in (self.topics_saver, self.groups_saver, self.offsets_saver):
+            try:
+                await saver.save()
+            except OSError as error:
+                failures.append(error)
+        if failures:
+            raise ExceptionGroup("tables could not be saved", failures)
 
     async def save_offsets(self) -> None:
         """Write the offsets, if any has changed. Raises `OSError`."""

@@ -16,6 +16,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from skyrocketmq.ports import Clock, Disk, File
 from skyrocketmq.store.open_files import OpenFiles
+from skyrocketmq.store.threads import run_to_end
 
 __all__ = ["ColdRange", "ColdReads", "Pending", "Steps"]
 
@@ -90,7 +91,7 @@ class ColdReads:
             for each in ranges:
                 reads.append((each.files.hold(each.path), each.length, each.position))
                 held.append((each.files, each.path))
-            return await self._disk.run(_read_all, reads)
+            return await run_to_end(self._disk, _read_all, reads)
         finally:
             for files, path in held:
                 files.release(path)

@@ -32,6 +32,7 @@ from skyrocketmq.store.file_rows import (
     wrong_size,
 )
 from skyrocketmq.store.open_files import OpenFiles
+from skyrocketmq.store.threads import run_to_end
 from skyrocketmq.wire.records import BLANK_BYTES, encode_blank
 
 __all__ = ["NEVER", "CommitLog", "LogFile"]
@@ -165,10 +166,10 @@ class CommitLog:
         self._use(following)
 
     def next_file_path(self) -> Path | None:
-        """The file to reserve now, in a helper thread; None if it is there already."""
+        """The file to reserve now, in a helper thread; None if it is there already or not needed yet."""
         current = self._current
         start = int(self.max_offset) if current is None else current.start + self.file_bytes
-        if self._spare is not None:
+        if self._spare is not None or (current is not None and self.max_offset < start - self.file_bytes // 2):
             return None
         if self._wanted is None or self._wanted[0] != start:
             self._wanted = (start, self._new_path(start))
@@ -247,7 +248,7 @@ class CommitLog:
         ]
         files = [self.open_files.hold(path) for path in paths]
         try:
-            await self._disk.run(_sync_all, files)
+            await run_to_end(self._disk, _sync_all, files)
         finally:
             for path in paths:
                 self.open_files.release(path)

@@ -17,6 +17,7 @@ from skyrocketmq.model.names import check_topic
 from skyrocketmq.ports import Disk, File
 from skyrocketmq.store.consume_queue import ConsumeQueue
 from skyrocketmq.store.open_files import OpenFiles
+from skyrocketmq.store.threads import run_to_end
 
 __all__ = ["ConsumeQueues"]
 
@@ -116,7 +117,7 @@ class ConsumeQueues:
             directories = [path for queue, _ in group for path in queue.unsynced_directories()]
             files = [self._open_files.hold(path) for path in paths]
             try:
-                await self._disk.run(_sync_all, self._disk, files, directories)
+                await run_to_end(self._disk, _sync_all, self._disk, files, directories)
             finally:
                 for path in paths:
                     self._open_files.release(path)

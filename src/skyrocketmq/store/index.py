@@ -21,6 +21,7 @@ from skyrocketmq.store.cold_reads import Steps
 from skyrocketmq.store.index_file import IndexFile, IndexLayout, KeyPlace
 from skyrocketmq.store.key_hash import TopicKeys
 from skyrocketmq.store.open_files import OpenFiles
+from skyrocketmq.store.threads import run_to_end
 
 __all__ = ["FoundKeys", "Index"]
 
@@ -110,12 +111,12 @@ class Index:
             file = self._open_files.hold(path)
             del self._unsynced[path]  # what is put while the sync runs belongs to the next one
             try:
-                await self._disk.run(file.fdatasync)
+                await run_to_end(self._disk, file.fdatasync)
             finally:
                 self._open_files.release(path)
         if self._is_new:
             self._is_new = False
-            await self._disk.run(self._disk.sync_directory, self._directory)
+            await run_to_end(self._disk, self._disk.sync_directory, self._directory)
 
     # ---------------------------------------------------------------------------------------------------- reading
 
@@ -172,7 +173,11 @@ class Index:
                 if file.count <= 1:
                     self._drop(file)
                 break
-        return resume if synced_end is None else synced_end
+        if synced_end is not None:
+            return synced_end
+        if self.files and self.files[-1].end_offset == resume:  # the message had its first keys in the file before
+            self.cut(resume)
+        return resume
 
     def cut(self, end: int) -> None:
         """Forget messages from this log offset on: the log ends here. Blocks."""

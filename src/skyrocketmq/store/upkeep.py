@@ -25,6 +25,7 @@ from skyrocketmq.store.flushing import LogFlusher
 from skyrocketmq.store.index import Index
 from skyrocketmq.store.snapshot import Snapshot, save_snapshot
 from skyrocketmq.store.statuses import RunningFlag, RunningState
+from skyrocketmq.store.threads import run_to_end
 
 __all__ = ["Upkeep"]
 
@@ -119,13 +120,16 @@ class Upkeep:
             if path is None:
                 continue
             try:
-                await self._disk.run(create_reserved, self._disk, path, self._log.file_bytes)
+                await run_to_end(self._disk, create_reserved, self._disk, path, self._log.file_bytes)
             except (StoreError, OSError) as error:
                 logger.warning("next log file not reserved yet", extra={"path": str(path), "error": str(error)})
                 if self._log.spare_failed(path):
-                    await self._disk.run(self._disk.unlink, path)
+                    await run_to_end(self._disk, self._disk.unlink, path)
                 await self._clock.sleep(RETRY_S)
                 self._spare_wanted.set()
+            except asyncio.CancelledError:
+                self._log.spare_ready(path)  # made or half made, closing deletes it
+                raise
             else:
                 self._log.spare_ready(path)
 
@@ -179,7 +183,7 @@ class Upkeep:
                 await self._queues.sync(to_sync)
                 if self._index is not None:
                     await self._index.sync()
-                await self._disk.run(self._save, snapshot)
+                await run_to_end(self._disk, self._save, snapshot)
             except OSError as error:
                 self._flusher.fail(error)
                 raise FlushFailed(f"the checkpoint could not be written: {error}") from error
@@ -211,7 +215,7 @@ class Upkeep:
             self._appender.settle()
             files, directories = self._queues.clear_topic(topic)
             try:
-                await self._disk.run(self._delete, files, directories)
+                await run_to_end(self._disk, self._delete, files, directories)
             finally:
                 self._queues.resume(topic)
         await self.checkpoint()  # else the next start would take the queues for lost, and build them again

@@ -1,0 +1,109 @@
+"""What the tests of the store share: small settings, a producer, a store on a disk of choice."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from skyrocketmq.config import StoreConfig
+from skyrocketmq.ports import Clock, Disk
+from skyrocketmq.store import MessageStore, NewMessage, PutResult, PutStatus
+from skyrocketmq.testing.clock import ManualClock
+from skyrocketmq.testing.disk import FaultyDisk, PowerLost
+from tests.store.reader import Content, Sizes, check_store
+
+ROOT = Path("/store")
+STORE_HOST = bytes([10, 0, 0, 2]) + (10911).to_bytes(4, "big")
+BORN_HOST = bytes([10, 0, 0, 1]) + (50000).to_bytes(4, "big")
+HOST_V6 = bytes.fromhex("20010db8000000000000000000000001") + (10911).to_bytes(4, "big")
+BORN_MS = 1_700_000_000_000
+
+
+def store_config(root: Path = ROOT, **changes: Any) -> StoreConfig:
+    """Settings with which a few messages fill a file."""
+    settings: dict[str, Any] = {
+        "root_path": root,
+        "commit_log_file_bytes": 4096,
+        "queue_file_bytes": 20 * 10,
+        "index_slot_count": 7,
+        "index_entry_count": 20,
+    }
+    return StoreConfig(**(settings | changes))
+
+
+def sizes_of(config: StoreConfig) -> Sizes:
+    return Sizes(
+        log_file=config.commit_log_file_bytes,
+        queue_file=config.queue_file_bytes,
+        slots=config.index_slot_count,
+        entries=config.index_entry_count,
+    )
+
+
+@asynccontextmanager
+async def open_store(
+    disk: Disk, config: StoreConfig | None = None, *, clock: Clock | None = None, store_host: bytes = STORE_HOST
+) -> AsyncIterator[MessageStore]:
+    async with MessageStore.open(
+        config or store_config(), disk=disk, clock=clock or ManualClock(), store_host=store_host
+    ) as store:
+        yield store
+
+
+@asynccontextmanager
+async def killed_store(
+    disk: FaultyDisk, config: StoreConfig | None = None, *, clock: Clock | None = None
+) -> AsyncIterator[MessageStore]:
+    """A store whose process dies at the end of the block, or when the disk loses its power within it."""
+    try:
+        async with open_store(disk, config, clock=clock) as store:
+            yield store
+            disk.cut_power()
+    except PowerLost:
+        pass
+
+
+def memory_disk(**options: Any) -> FaultyDisk:
+    return FaultyDisk(directories=[ROOT], **options)
+
+
+def check(disk: Disk, config: StoreConfig | None = None) -> Content:
+    """All that the formats promise holds in the closed store; returns what it holds."""
+    config = config or store_config()
+    return check_store(disk, config.root_path, sizes_of(config), has_index=config.index_enable)
+
+
+def new_message(
+    topic: str = "TopicTest",
+    queue_id: int = 0,
+    body: bytes = b"hello",
+    *,
+    tags: str = "",
+    keys: str = "",
+    unique: str = "",
+    **fields: Any,
+) -> NewMessage:
+    pairs: dict[str, str] = {"KEYS": keys, "UNIQ_KEY": unique, "TAGS": tags} | fields.pop("more", {})
+    properties = "\x02".join(f"{name}\x01{value}" for name, value in pairs.items() if value)
+    return NewMessage(
+        topic=topic,
+        queue_id=queue_id,
+        body=body,
+        properties=properties.encode(),
+        born_timestamp=fields.pop("born_timestamp", BORN_MS),
+        born_host=fields.pop("born_host", BORN_HOST),
+        **fields,
+    )
+
+
+def put_ok(store: MessageStore, message: NewMessage) -> PutResult:
+    result = store.put(message)
+    assert result.status is PutStatus.PUT_OK, result
+    return result
+
+
+def unique_id(number: int) -> str:
+    """As producers make them: 28 characters that rarely change, and a counter."""
+    return f"0A000001C35018B4AAC2{number // 100:08X}{number % 65536:04X}"

@@ -132,6 +132,24 @@ async def test_senders_wait_while_the_peer_is_slow_and_go_on_in_turn() -> None:
     assert [len(reply.body) for reply in replies] == [100 * KIB] * 50
 
 
+async def test_oneway_senders_wait_too_and_need_no_answer_to_go_on() -> None:
+    link = FaultyLink()
+    client = Client(link=link, options=ClientOptions(write_high_bytes=256 * KIB, write_low_bytes=64 * KIB))
+    service = EchoService()
+    async with await Server.start(LOOPBACK, service.dispatcher) as server, client:
+        await client.request(address_of(server), Frame(ECHO), 3)
+        link.stall(Direction.OUT)
+        senders = [
+            asyncio.create_task(client.oneway(address_of(server), Frame(ECHO, body=bytes(100 * KIB)), 10))
+            for _ in range(200)
+        ]
+        await asyncio.sleep(0.02)
+        assert sum(sender.done() for sender in senders) < 5
+        link.release()
+        await asyncio.gather(*senders)
+        await until(lambda: len(service.received) == 201)
+
+
 async def test_a_sender_that_finds_no_room_gives_up_at_its_deadline() -> None:
     clock = ManualClock()
     link = FaultyLink()

@@ -130,6 +130,21 @@ async def test_unsent_answers_leave_before_the_close_and_a_peer_that_does_not_re
     assert not server.connections
 
 
+async def test_a_peer_that_hangs_up_one_way_and_does_not_read_is_let_go() -> None:
+    options = ServerOptions(linger_s=0.2, write_high_bytes=32 * MIB)  # unsent bytes, but not so many that it is paused
+    server = await Server.start(LOOPBACK, EchoService().dispatcher, options=options)
+    async with server, raw_peer(server) as peer:
+        await until(lambda: server.connections)
+        (connection,) = server.connections
+        connection.send_later(Frame(0, opaque=1, flag=1, body=bytes(15 * MIB)))
+        await asyncio.sleep(0.05)
+        peer.writer.write_eof()
+        await asyncio.sleep(0.05)
+        assert server.connections  # its answer may yet leave
+        await until(lambda: not server.connections)
+        assert connection.close_reason == "closed by the peer"
+
+
 async def test_a_stalled_link_does_not_hold_a_closing_server() -> None:
     clock = ManualClock()
     link = FaultyLink()

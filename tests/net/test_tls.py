@@ -188,6 +188,7 @@ async def test_files_that_cannot_be_used_stop_the_server_from_starting(files: Ce
         ServerTls(certificate_path=tmp_path / "missing.pem"),
         ServerTls(certificate_path=broken),
         ServerTls(certificate_path=files.server, client_auth=ClientAuth.REQUIRE),
+        ServerTls(client_auth=ClientAuth.REQUIRE),
         ServerTls(certificate_path=files.server, client_auth=ClientAuth.OPTIONAL, trust_path=broken),
     ]
     for tls in wrong:

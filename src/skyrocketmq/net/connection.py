@@ -276,5 +276,5 @@ class Connection(Stream):
         self._handler_count -= 1
         # At half the limit, not one below it: a buffer of many small requests is then given to the feed a few times,
         # not once for each request.
-        if self._pauses & Pause.HANDLERS and self._handler_count <= self._options.handlers_max // 2:
+        if self._pauses and self._pauses & Pause.HANDLERS and self._handler_count <= self._options.handlers_max // 2:
             self.resume_reading(Pause.HANDLERS)

@@ -212,7 +212,12 @@ class Stream(asyncio.Protocol):
         tls = self._setup.server_tls
         assert tls is not None
         if is_hello and tls.mode is not TlsMode.DISABLED:
-            context = tls.context(now_ms=self._clock.now_ms())
+            try:
+                context = tls.context(now_ms=self._clock.now_ms())
+            except Exception as error:  # no certificate could be made: plain connections are served all the same
+                logger.exception("no TLS", extra=self._log_fields())
+                self.abort(f"no TLS: {error}")
+                return False
             self._start_tls(TlsSession(context, server_side=True))
         elif not is_hello and tls.mode is not TlsMode.ENFORCING:
             self._stage = Stage.PLAIN
@@ -303,9 +308,8 @@ class Stream(asyncio.Protocol):
         self._transport.abort()
 
     def eof_received(self) -> None:
-        if not self._is_closing:
-            self._is_closing = True  # the transport closes itself once this returns
-            self.close_reason = "closed by the peer"
+        # Not left to the transport, which would wait for ever for a peer that hung up one way and reads no more.
+        self.close("closed by the peer")
 
     def connection_lost(self, error: Exception | None) -> None:
         self._is_closing = True

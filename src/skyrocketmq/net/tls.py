@@ -73,9 +73,12 @@ class ServerTls:
 
     def load(self) -> None:
         """Read the files, if there are any; raise `ConfigError` if they cannot be used."""
-        if self.mode is TlsMode.DISABLED or self.certificate_path is None:
+        if self.mode is TlsMode.DISABLED:
             return
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        if self.certificate_path is None:
+            self._ask_clients(context)  # only to find a wrong file now, and not when the first TLS client comes
+            return
         load_certificate(context, self.certificate_path, self.key_path, self.key_password)
         self._ask_clients(context)
         self._context = context

@@ -104,7 +104,9 @@ class Desk:
             clock=self.clock,
         ).register(dispatcher)
         ConfigHandlers(self.config).register(dispatcher)
-        RuntimeHandlers(config=self.config, store=self.store, figures=self.figures, disk=self.disk).register(dispatcher)
+        RuntimeHandlers(
+            config=self.config, store=self.store, figures=self.figures, delay_figures=dict, disk=self.disk
+        ).register(dispatcher)
         return dispatcher
 
     async def ask(self, code: int, ext: Mapping[str, object] | None = None, *, body: object = None) -> Frame:

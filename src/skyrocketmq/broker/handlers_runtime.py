@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from skyrocketmq.broker.runtime_figures import RuntimeFigures, byte_text
@@ -24,11 +25,18 @@ class RuntimeHandlers:
     """The answer, from the store, its counters and the disk."""
 
     def __init__(
-        self, *, config: ConfigHolder[BrokerConfig], store: MessageStore, figures: RuntimeFigures, disk: Disk
+        self,
+        *,
+        config: ConfigHolder[BrokerConfig],
+        store: MessageStore,
+        figures: RuntimeFigures,
+        delay_figures: Callable[[], Mapping[str, str]],
+        disk: Disk,
     ) -> None:
         self._config = config
         self._store = store
         self._figures = figures
+        self._delay_figures = delay_figures
         self._disk = disk
 
     def register(self, dispatcher: Dispatcher) -> None:
@@ -42,6 +50,7 @@ class RuntimeHandlers:
             **self._figures.table(),
             **self._log_figures(),
             **self._queue_figures(),
+            **self._delay_figures(),
             **await self._disk.run(self._disk_figures),
             "earliestMessageTimeStamp": str(await self._store.earliest_time()),
         }

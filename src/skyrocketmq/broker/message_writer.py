@@ -1,14 +1,17 @@
 """Storing one message that the broker makes or changes itself: the general way into the store.
 
-Sends that need a decision, messages that consumers hand back, delayed ones that are due: all become an
-`OutgoingMessage` and pass here. Rule 1: properties are pairs of bytes until the very end, so that nothing of what a
-producer put in is changed by decoding. Rule 2: a delay level sends the message to the schedule topic, with the way back
-in its properties. Rule 3: the plain send path (`send`) and this one write the same for the same message.
+Sends that need a decision, messages that consumers hand back, the broker's own: all become an `OutgoingMessage` and
+pass here. (Delayed messages that are due are copied as they are, many at once: `delay_delivery`.)
+
+Rule 1: properties are pairs of bytes until the very end, so that nothing of what a producer put in is changed by
+decoding.
+Rule 2: a delay level sends the message to the schedule topic, the way back in its properties, and wakes that level.
+Rule 3: the plain send path (`send`) and this one write the same for the same message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,6 +47,7 @@ class OutgoingMessage:
     reconsume_times: int = 0
     prepared_offset: int = 0
     store_host: bytes | None = None
+    is_sent: bool = False  # by a client: its wish to wait is for the broker, and is not stored with the message
 
     @classmethod
     def copy_of(cls, record: bytes | memoryview) -> OutgoingMessage:
@@ -77,25 +81,33 @@ class OutgoingMessage:
 
 
 class MessageWriter:
-    """Puts messages into the store, each call with a commit of its own."""
+    """Puts messages into the store, each call with a commit of its own.
 
-    def __init__(self, store: MessageStore) -> None:
+    `on_delayed` is called with the level of each delayed message that was stored.
+    """
+
+    def __init__(self, store: MessageStore, *, on_delayed: Callable[[int], object] | None = None) -> None:
         self._store = store
+        self._on_delayed = on_delayed
 
     def put(self, message: OutgoingMessage) -> PutResult:
         """Store the message now; flushing and replicating are the caller's to wait for."""
         properties = dict(message.properties)
         topic, queue_id = message.topic, message.queue_id
-        level = delay_level_of(properties)
+        level = min(delay_level_of(properties), len(self._store.config.delay_levels_ms))
         if level > 0 and transaction_type(message.sys_flag) in _DELAYABLE:
-            level = min(level, len(self._store.config.delay_levels_ms))
             properties[_DELAY] = b"%d" % level
             properties[_REAL_TOPIC] = topic.encode()
             properties[_REAL_QUEUE_ID] = b"%d" % queue_id
             topic, queue_id = SCHEDULE_TOPIC, level - 1
         else:
-            properties.pop(_WAIT, None)
-        return self._store.put(_new_message(message, topic, queue_id, properties_text(properties)))
+            level = 0
+            if message.is_sent:
+                properties.pop(_WAIT, None)
+        result = self._store.put(_new_message(message, topic, queue_id, properties_text(properties)))
+        if level and self._on_delayed is not None and result.status.is_stored:
+            self._on_delayed(level)
+        return result
 
     def put_batch(self, batch: OutgoingMessage, entries: Sequence[tuple[int, bytes, bytes]]) -> list[PutResult]:
         """Store the entries (flag, body, properties) of a batch, all or none, one after the other in its queue."""

@@ -6,6 +6,7 @@ answers all but pulls, which may be held for long.
 
 from __future__ import annotations
 
+from skyrocketmq.broker.delay import DelayDelivery
 from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.handlers_clients import ClientHandlers
 from skyrocketmq.broker.handlers_config import ConfigHandlers
@@ -47,6 +48,7 @@ class BrokerParts:
         store: MessageStore,
         tables: BrokerTables,
         registrar: Registrar,
+        delay: DelayDelivery,
         *,
         store_host: bytes,
         disk: Disk,
@@ -60,7 +62,7 @@ class BrokerParts:
         self._notices = ChangeNotices(tables.consumers.members_of, clock=clock)
         self.figures = RuntimeFigures(store.statistics, clock)
         durability = Durability(store)
-        writer = MessageWriter(store)
+        writer = MessageWriter(store, on_delayed=delay.arrived)
         self.clients = ClientHandlers(
             config=config,
             topics=tables.topics,
@@ -114,7 +116,7 @@ class BrokerParts:
                 disk=disk,
                 clock=clock,
             ),
-            RuntimeHandlers(config=config, store=store, figures=self.figures, disk=disk),
+            RuntimeHandlers(config=config, store=store, figures=self.figures, delay_figures=delay.figures, disk=disk),
             self.clients,
             GroupHandlers(config=config, groups=tables.groups, groups_file=tables.groups_saver, offsets=tables.offsets),
             ConfigHandlers(config),

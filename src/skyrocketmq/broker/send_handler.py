@@ -107,6 +107,7 @@ class SendHandler:
             flag=header.flag or 0,
             sys_flag=sys_flag,
             reconsume_times=header.reconsume_times or 0,
+            is_sent=True,
         )
         message.properties[_CLUSTER] = config.cluster_name.encode()
         if header.batch:

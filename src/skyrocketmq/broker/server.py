@@ -19,6 +19,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from skyrocketmq.background import Background
+from skyrocketmq.broker.delay import DelayDelivery
 from skyrocketmq.broker.handlers_clients import SCAN_INTERVAL_S
 from skyrocketmq.broker.identity import BrokerIdentity
 from skyrocketmq.broker.name_servers import NameServers
@@ -116,6 +117,7 @@ async def _open(
     store = await opened.enter_async_context(
         MessageStore.open(config.store, disk=disk, clock=clock, store_host=store_host)
     )
+    delay = await opened.enter_async_context(DelayDelivery.open(store, store_host=store_host, disk=disk, clock=clock))
     tables = await opened.enter_async_context(BrokerTables.open(holder, clock=clock, disk=disk))
     client = await opened.enter_async_context(
         Client(
@@ -127,7 +129,9 @@ async def _open(
     )
     name_servers = NameServers(holder, client, clock=clock, link=link)
     registrar = Registrar(identity, holder, tables.topics, name_servers, disk=disk, clock=clock)
-    parts = BrokerParts(identity, holder, store, tables, registrar, store_host=store_host, disk=disk, clock=clock)
+    parts = BrokerParts(
+        identity, holder, store, tables, registrar, delay, store_host=store_host, disk=disk, clock=clock
+    )
     opened.callback(parts.close)
 
     tls = server_tls(config.tls)
@@ -150,6 +154,8 @@ async def _open(
     background.every(SCAN_INTERVAL_S, parts.expire_silent)
     background.every(SAMPLE_INTERVAL_S, parts.figures.sample)
     background.every(config.offset_flush_interval_ms / 1000, tables.save_offsets, first_after=OFFSETS_FIRST_AFTER_S)
+    delay_interval_s = config.store.delay_offset_flush_interval_ms / 1000
+    background.every(delay_interval_s, delay.save_offsets, first_after=OFFSETS_FIRST_AFTER_S)
     watch = CertificateWatch(tls, disk)
     if watch.paths:
         background.every(CERTIFICATE_CHECK_EVERY_S, watch.check)

@@ -1,0 +1,166 @@
+"""Bringing delayed messages that are due to the queues they were sent to.
+
+A module with a hot loop: a hundred thousand messages may fall due in one second. What they share (target queue, shape
+of the record) is worked out once and looked up; the rest of a message is copied; all of a look are one write.
+
+Rule 1: the copy has body, properties, birth, flags and store host of the original. Its properties still say how it was
+delayed and where it belongs, as the family leaves them. New are its offsets and its store time.
+Rule 2: nobody waits for the flush or a slave's copy of a delivery.
+Rule 3: a message was accepted when it was sent: a limit that was lowered since does not keep it back. Only what cannot
+be delivered at all is stepped over, and that is an error in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from skyrocketmq.broker.delay_reading import DueMessage
+from skyrocketmq.errors import MQError, ProtocolError
+from skyrocketmq.model import properties as names
+from skyrocketmq.model.names import TRANSACTION_HALF_TOPIC
+from skyrocketmq.store import REFUSED, Buffer, ConsumeQueue, MessageStore, PutStatus, RecordShape, Refusal
+from skyrocketmq.store.record_shape import split_unique_key
+from skyrocketmq.wire.properties import find_property
+from skyrocketmq.wire.records import HEADS, scan_record
+
+__all__ = ["DelayedCopies", "Delivered"]
+
+logger = logging.getLogger(__name__)
+
+TARGETS_MAX: Final = 4096  # kept; messages with keys of their own would fill any table
+QUEUE_ID_MAX: Final = 2**31 - 1
+_REAL_TOPIC: Final = names.REAL_TOPIC.encode()
+_REAL_QUEUE_ID: Final = names.REAL_QUEUE_ID.encode()
+_NOWHERE: Final = -1
+_NEVER_STORED: Final = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """How far a delivery came: `count` messages are done with; `refusal` says why not all."""
+
+    count: int
+    refusal: Refusal | None = None
+
+
+class _Target(NamedTuple):
+    queue: ConsumeQueue
+    shape: RecordShape
+
+
+class _Copy(NamedTuple):
+    target: _Target
+    key: bytes
+    body: bytes
+    flag: int
+    sys_flag: int
+    born_ms: int
+    born_host: bytes
+    reconsume_times: int
+    store_host: bytes
+
+
+class DelayedCopies:
+    """Puts the messages of a look into the store, in their order."""
+
+    def __init__(self, store: MessageStore, *, store_host: bytes) -> None:
+        self._store = store
+        self._store_host = store_host
+        self._targets: dict[tuple[bytes, int, bytes], _Target] = {}
+
+    def deliver(self, due: Sequence[DueMessage]) -> Delivered:
+        """Store copies of these messages, as one write. Those behind the first that the store refuses are not stored.
+
+        Nothing is awaited: when this returns, the messages are in the log, and whoever waits for them has been woken.
+        """
+        copies = [(offset, self._copy(offset, record)) for offset, record in due]
+        appender = self._store.appender
+        if not (appender.settle() and appender.begin()):
+            return Delivered(0, appender.refusal)
+        limit = self._store.config.message_bytes_max
+        largest = max([len(copy.body) for _, copy in copies if copy is not None], default=0)
+        if largest <= limit:
+            return self._append(copies)
+        appender.set_message_bytes_max(largest)
+        try:
+            return self._append(copies)
+        finally:
+            appender.set_message_bytes_max(limit)
+
+    def _append(self, copies: Sequence[tuple[int, _Copy | None]]) -> Delivered:
+        appender = self._store.appender
+        places: list[int] = []  # in the log, of each message that is done with
+        refusal: Refusal | None = None
+        for offset, copy in copies:
+            place = _NOWHERE if copy is None else self._add(copy)
+            if copy is not None and place == REFUSED:
+                refusal = appender.refusal
+                assert refusal is not None, "whoever refuses says why"
+                if refusal.status not in _NEVER_STORED:
+                    break
+                _cannot_deliver(offset, refusal.remark)
+                refusal = None
+            places.append(place)
+        if appender.commit():
+            return Delivered(len(places), refusal)
+        failed_from = int(appender.failed_from)
+        stored = next((number for number, place in enumerate(places) if place >= failed_from), len(places))
+        return Delivered(stored, appender.refusal)
+
+    def _add(self, copy: _Copy) -> int:
+        (queue, shape), key, body, flag, sys_flag, born_ms, born_host, reconsumed, store_host = copy
+        if store_host == self._store_host:
+            return self._store.appender.add(queue, shape, key, body, flag, sys_flag, born_ms, born_host, reconsumed)
+        return self._store.appender.add_special(
+            queue, shape, key, body, flag, sys_flag, born_ms, born_host, reconsumed, 0, store_host
+        )
+
+    # ---------------------------------------------------------------------------------------------------- reading
+
+    def _copy(self, offset: int, record: Buffer) -> _Copy | None:
+        """What is to be stored; None for a message that cannot be delivered."""
+        try:
+            return self._read(record)
+        except MQError as error:
+            _cannot_deliver(offset, str(error))
+            return None
+
+    def _read(self, record: Buffer) -> _Copy:
+        # A body that has rotted on the disk would get a new checksum and pass for good: it is checked here.
+        scanned = scan_record(record, 0, len(record))
+        if scanned is None:
+            raise ProtocolError("its place in the log is the end of a file")
+        properties = scanned[8]
+        sys_flag = scanned[5]
+        head = HEADS[(sys_flag >> 4) & 3]
+        _, _, _, _, flag, _, _, _, born_ms, born_host, _, store_host, reconsumed, _, body_bytes = head.unpack_from(
+            record
+        )
+        before, key, after = split_unique_key(properties)
+        target = self._targets.get((before, len(key), after))
+        if target is None:
+            target = self._learn(before, key, after)
+        body = bytes(record[head.size : head.size + body_bytes])
+        return _Copy(target, key, body, flag, sys_flag, born_ms, born_host, reconsumed, store_host)
+
+    def _learn(self, before: bytes, key: bytes, after: bytes) -> _Target:
+        properties = b"%b%b%b" % (before, key, after)
+        topic = (find_property(properties, _REAL_TOPIC) or b"").decode("utf-8", "replace")
+        number = find_property(properties, _REAL_QUEUE_ID) or b""
+        queue_id = int(number) if number.isdigit() and len(number) <= 10 else -1
+        if not topic or not 0 <= queue_id <= QUEUE_ID_MAX:
+            raise ProtocolError(f"its properties do not say where it belongs: topic {topic!r}, queue {number!r}")
+        if topic == TRANSACTION_HALF_TOPIC:
+            raise ProtocolError("it belongs to no consumer: a half message is never delayed")
+        target = _Target(self._store.queue(topic, queue_id), self._store.shape(topic, before, key, after))
+        if len(self._targets) >= TARGETS_MAX:
+            self._targets.clear()
+        self._targets[before, len(key), after] = target
+        return target
+
+
+def _cannot_deliver(offset: int, reason: str) -> None:
+    logger.error("delayed message cannot be delivered, stepped over", extra={"offset": offset, "reason": reason})

@@ -1,0 +1,120 @@
+"""Which messages of a delay level are due, and how long the next one has to wait.
+
+A level is one queue of the schedule topic. Its cells keep, in the place of the tags, the time of delivery.
+
+Rule 1: the time in the cell counts, and not the level's delay of today: that one may have been changed since.
+Rule 2: a time that lies further ahead than the level's delay can only mean that the clock was set back. Such a message
+counts as due: nobody should wait for a day because of an hour.
+Rule 3: what the log no longer holds is stepped over. A message in between that has to wait makes those behind it wait.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from skyrocketmq.store import Buffer, ConsumeQueue
+from skyrocketmq.store.cold_reads import ColdRange, Steps
+from skyrocketmq.store.commit_log import CommitLog
+from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, FILLER_SIZE
+from skyrocketmq.store.reading import EXT_ADDRESS_MAX
+from skyrocketmq.store.searching import store_time_at
+
+__all__ = ["COUNT_AT_ONCE", "DueMessage", "Look", "look_at_level", "wait_ms"]
+
+logger = logging.getLogger(__name__)
+
+COUNT_AT_ONCE: Final = 128  # messages of one look: delivering them holds the loop for about 2 ms
+BYTES_AT_ONCE: Final = 1 << 20
+UNKNOWN_DELAY_MS: Final = 1000  # where neither cell nor level tells: what the family assumes
+
+DueMessage = tuple[int, Buffer]
+"""(queue offset, record)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look at a level found."""
+
+    due: list[DueMessage]
+    next_offset: int  # where to look once these are delivered
+    wait_ms: int | None  # until then: 0 if more is due, None if the queue ends there
+
+
+def wait_ms(due_ms: int, *, now_ms: int, delay_ms: int | None) -> int:
+    """How long a message still waits; `delay_ms` is its level's delay, None for a level that is no longer in use."""
+    if delay_ms is not None and due_ms > now_ms + delay_ms:
+        return 0
+    return max(0, due_ms - now_ms)
+
+
+def look_at_level(
+    log: CommitLog, queue: ConsumeQueue, offset: int, *, now_ms: int, delay_ms: int | None
+) -> Steps[Look]:
+    """The messages of a level from `offset` on that are due, as many as are delivered at once."""
+    start = _into_queue(queue, offset)
+    max_offset = int(queue.max_offset)
+    if start == max_offset:
+        return Look([], start, None)
+    cells = queue.peek_cells(start, COUNT_AT_ONCE)
+    if isinstance(cells, ColdRange):
+        (cells,) = yield [cells]
+        cells = cells[: len(cells) - len(cells) % CELL_BYTES]
+    if not cells:
+        after = min(queue.next_file_offset(start), max_offset)
+        logger.error(
+            "queue file of a delay level is missing, stepped over",
+            extra={"level": queue.queue_id + 1, "offset": start, "goes_on_at": after},
+        )
+        return Look([], after, 0)
+    log_min = int(log.min_offset)
+    places: list[tuple[int, int, int]] = []  # queue offset, log offset, size
+    taken_bytes = gone = 0
+    at = start
+    wait: int | None = 0
+    for position, size, due_ms in CELL.iter_unpack(cells):
+        if size == FILLER_SIZE or position < log_min or not log.has(position, size):
+            gone += 1
+        else:
+            if due_ms <= EXT_ADDRESS_MAX:
+                # Apache's broker, with extension files switched on, keeps an address here; the time is in the record.
+                store_ms = yield from store_time_at(log, position)
+                due_ms = store_ms + (UNKNOWN_DELAY_MS if delay_ms is None else delay_ms)
+            wait = wait_ms(due_ms, now_ms=now_ms, delay_ms=delay_ms)
+            if wait or (places and taken_bytes + size > BYTES_AT_ONCE):
+                break
+            places.append((at, position, size))
+            taken_bytes += size
+        at += 1
+    else:
+        wait = None if at == queue.max_offset else 0
+    if gone:
+        logger.error(
+            "delayed messages are gone from the log, stepped over",
+            extra={"level": queue.queue_id + 1, "offset": start, "count": gone},
+        )
+    due = yield from _fetch(log, places)
+    return Look(due, at, wait)
+
+
+def _into_queue(queue: ConsumeQueue, offset: int) -> int:
+    """The offset, or the end of the queue that is nearer to it."""
+    start = min(max(offset, int(queue.min_offset)), int(queue.max_offset))
+    if start != offset:
+        logger.error(
+            "delay level is outside of its queue",
+            extra={"level": queue.queue_id + 1, "offset": offset, "goes_on_at": start},
+        )
+    return start
+
+
+def _fetch(log: CommitLog, places: list[tuple[int, int, int]]) -> Steps[list[DueMessage]]:
+    """The records; all that are cold are fetched at once."""
+    records: list[Buffer | None] = [log.peek(position, size) for _, position, size in places]
+    missing = [number for number, record in enumerate(records) if record is None]
+    if missing:
+        fetched = yield [log.cold_range(places[number][1], places[number][2]) for number in missing]
+        for number, data in zip(missing, fetched, strict=True):
+            records[number] = data
+    return [(place[0], record) for place, record in zip(places, records, strict=True) if record is not None]

@@ -81,12 +81,6 @@ async def test_plain_and_encrypted_clients_share_a_permissive_port() -> None:
     assert outcomes == [(b"%d" % n, n % 2 == 1) for n in range(10)]
 
 
-@pytest.mark.parametrize("text", ["Enforcing", "disabled", "nonsense", ""])
-def test_an_unknown_mode_is_permissive(text: str) -> None:
-    expected = {"Enforcing": TlsMode.ENFORCING, "disabled": TlsMode.DISABLED}
-    assert TlsMode.parse(text) is expected.get(text, TlsMode.PERMISSIVE)
-
-
 async def test_large_frames_and_many_small_ones_pass_through_tls() -> None:
     async with (
         await Server.start(LOOPBACK, EchoService().dispatcher, tls=ServerTls()) as server,

@@ -47,6 +47,14 @@ class NamesrvConfig(Section, title="name server"):
         default=False,
         doc="a name server for tests of a cluster: asks the product environment for unknown topics",
     )
+    address_server_domain: str = conf(
+        "rocketmq.namesrv.domain",
+        default="jmenv.tbsite.net",
+        doc="host of the address server that knows the product environment; port 8080 unless it names another",
+    )
+    address_server_sub_group: str = conf(
+        "rocketmq.namesrv.domain.subgroup", default="nsaddr", doc="last part of the address server's path"
+    )
     order_message_enable: bool = conf(
         "orderMessageEnable", default=False, doc="add the order configuration of a topic to its route", changeable=True
     )

@@ -32,16 +32,19 @@ class ServerConfig(Section, title="network: server"):
         "bindAddress", default="0.0.0.0", doc="address that is listened on (from Apache 5; 4.9 listens on all)"
     )
     oneway_requests_max: int = conf(
-        "serverOnewaySemaphoreValue", default=256, doc="one-way requests to clients under way at once", at_least=1
+        "serverOnewaySemaphoreValue",
+        default=256,
+        doc="one-way requests to clients under way at once",
+        unused="limited by unsent bytes, see writeBufferHighWaterMark",
     )
     async_requests_max: int = conf(
-        "serverAsyncSemaphoreValue", default=64, doc="requests to clients under way at once", at_least=1
+        "serverAsyncSemaphoreValue", default=64, doc="requests to one client under way at once", at_least=1
     )
     idle_timeout_s: int = conf(
         "serverChannelMaxIdleTimeSeconds",
         default=120,
-        doc="a connection on which nothing is read or written for so long is closed",
-        at_least=1,
+        doc="a connection on which nothing is read or written for so long is closed; 0 keeps it open",
+        at_least=0,
     )
     send_buffer_bytes: int = conf(
         "serverSocketSndBufSize", default=0, doc="send buffer of a socket; 0 leaves it to the system", at_least=0
@@ -63,7 +66,10 @@ class ServerConfig(Section, title="network: server"):
     )
     backlog: int = conf("serverSocketBacklog", default=1024, doc="connections that may wait to be accepted", at_least=1)
     frame_bytes_max: int = conf(
-        FRAME_MAX_LENGTH, default=16 * MIB, doc="a larger frame closes its connection", at_least=1024
+        FRAME_MAX_LENGTH,
+        default=16 * MIB,
+        doc="a larger frame closes its connection",
+        unused="the limit is the protocol's 16 MiB",
     )
     ignored: IgnoredServerKeys = part(IgnoredServerKeys)
 
@@ -73,7 +79,10 @@ class ClientConfig(Section, title="network: client"):
     """How a broker talks to name servers and to its master."""
 
     oneway_requests_max: int = conf(
-        "clientOnewaySemaphoreValue", default=65535, doc="one-way requests under way at once", at_least=1
+        "clientOnewaySemaphoreValue",
+        default=65535,
+        doc="one-way requests under way at once",
+        unused="limited by unsent bytes, see writeBufferHighWaterMark",
     )
     async_requests_max: int = conf(
         "clientAsyncSemaphoreValue", default=65535, doc="requests under way at once", at_least=1
@@ -84,8 +93,8 @@ class ClientConfig(Section, title="network: client"):
     idle_timeout_s: int = conf(
         "clientChannelMaxIdleTimeSeconds",
         default=120,
-        doc="a connection on which nothing is read or written for so long is closed",
-        at_least=1,
+        doc="a connection on which nothing is read or written for so long is closed; 0 keeps it open",
+        at_least=0,
     )
     send_buffer_bytes: int = conf(
         "clientSocketSndBufSize", default=0, doc="send buffer of a socket; 0 leaves it to the system", at_least=0
@@ -115,6 +124,9 @@ class ClientConfig(Section, title="network: client"):
         at_least=0,
     )
     frame_bytes_max: int = conf(
-        FRAME_MAX_LENGTH, default=16 * MIB, doc="a larger frame closes its connection", at_least=1024
+        FRAME_MAX_LENGTH,
+        default=16 * MIB,
+        doc="a larger frame closes its connection",
+        unused="the limit is the protocol's 16 MiB",
     )
     ignored: IgnoredClientKeys = part(IgnoredClientKeys)

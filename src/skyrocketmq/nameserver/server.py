@@ -75,7 +75,9 @@ class NameServer:
             name_server = cls(RouteTables(), kv_config, clock=clock)
 
             client = await opened.enter_async_context(Client(clock=clock, link=link))
-            product_url = address_server_url(unit=settings.product_env_name)
+            product_url = address_server_url(
+                settings.address_server_domain, settings.address_server_sub_group, unit=settings.product_env_name
+            )
             product_routes = ProductRoutes(product_url, client=client, clock=clock, link=link)
             dispatcher = Dispatcher(answer_unknown=False)
             NameServerHandlers(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from skyrocketmq.config import ClientAuth as ConfiguredClientAuth
-from skyrocketmq.config import ClientConfig, ServerConfig, TlsConfig
+from skyrocketmq.config import ClientAuth, ClientConfig, ServerConfig, TlsConfig
 from skyrocketmq.net.options import ClientOptions, ServerOptions
-from skyrocketmq.net.tls import ClientAuth, ClientTls, ServerTls, TlsMode
+from skyrocketmq.net.tls import ClientTls, ServerTls
 
 __all__ = ["client_options", "client_tls", "server_options", "server_tls"]
 
@@ -17,6 +16,7 @@ def server_options(config: ServerConfig) -> ServerOptions:
     low = config.write_low_water_bytes or built_in.write_low_bytes
     return ServerOptions(
         idle_s=config.idle_timeout_s,
+        requests_max=config.async_requests_max,
         backlog=config.backlog,
         write_high_bytes=high,
         write_low_bytes=min(low, high),
@@ -46,19 +46,18 @@ def client_options(config: ClientConfig) -> ClientOptions:
 
 def server_tls(config: TlsConfig) -> ServerTls:
     """A server's side of TLS. In test mode no file is read: the certificate is made when the first TLS client comes."""
-    mode = TlsMode(config.server_mode.value)
     if config.test_mode:
-        return ServerTls(mode=mode)
+        return ServerTls(mode=config.server_mode)
     # `authClient` without a word on whether a certificate is needed asks for one and checks those that come.
     auth = config.server_need_client_auth
-    if config.server_auth_client and auth is ConfiguredClientAuth.NONE:
-        auth = ConfiguredClientAuth.OPTIONAL
+    if config.server_auth_client and auth is ClientAuth.NONE:
+        auth = ClientAuth.OPTIONAL
     return ServerTls(
-        mode=mode,
+        mode=config.server_mode,
         certificate_path=config.server_cert_path,
         key_path=config.server_key_path,
         key_password=config.server_key_password,
-        client_auth=ClientAuth(auth.value),
+        client_auth=auth,
         trust_path=config.server_trust_cert_path,
     )
 

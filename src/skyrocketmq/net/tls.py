@@ -16,9 +16,9 @@ from __future__ import annotations
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 
+from skyrocketmq.config import ClientAuth, TlsMode
 from skyrocketmq.errors import ConfigError
 from skyrocketmq.net.certificates import self_signed_context
 
@@ -26,32 +26,6 @@ __all__ = ["TLS_HELLO_BYTE", "ClientAuth", "ClientTls", "ServerTls", "TlsMode", 
 
 TLS_HELLO_BYTE = 0x16
 _RECORD_BYTES_MAX = 65_536  # more than a TLS record can hold: one read takes one whole record
-
-
-class TlsMode(Enum):
-    """Which connections a server takes."""
-
-    DISABLED = "disabled"
-    PERMISSIVE = "permissive"
-    ENFORCING = "enforcing"
-
-    @classmethod
-    def parse(cls, text: str) -> TlsMode:
-        """The mode of that name; an unknown one is permissive, as Apache reads it."""
-        return next((mode for mode in cls if mode.value == text.strip().lower()), cls.PERMISSIVE)
-
-
-class ClientAuth(Enum):
-    """Whether a server asks clients for a certificate."""
-
-    NONE = "none"
-    OPTIONAL = "optional"
-    REQUIRE = "require"
-
-    @classmethod
-    def parse(cls, text: str) -> ClientAuth:
-        """The value of that name; an unknown one is none, as Apache reads it."""
-        return next((auth for auth in cls if auth.value == text.strip().lower()), cls.NONE)
 
 
 @dataclass(kw_only=True)

@@ -74,6 +74,21 @@ async def test_a_peer_that_takes_nothing_for_the_stall_limit_is_cut_off() -> Non
             assert (await good.receive()).body == b"goes on"
 
 
+async def test_writing_more_to_a_peer_that_takes_nothing_does_not_make_it_look_alive() -> None:
+    clock = ManualClock()
+    server = await Server.start(LOOPBACK, EchoService().dispatcher, clock=clock)
+    async with server, raw_peer(server) as peer:
+        await until(lambda: server.connections)
+        (connection,) = server.connections
+        peer.send(*ask_for(1 * MIB, 60))
+        await until(lambda: connection.is_paused)
+        await asyncio.sleep(0.1)
+        for number in range(33):
+            connection.send_later(Frame(0, opaque=number, flag=1))
+            await clock.advance(1)
+        assert connection.close_reason == "the peer is too slow: it has read nothing for 30 s"
+
+
 async def test_a_peer_that_takes_a_little_now_and_then_is_not_cut_off() -> None:
     clock = ManualClock()
     options = ServerOptions(write_stall_s=30, socket_send_bytes=64 * KIB)

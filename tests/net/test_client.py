@@ -110,6 +110,27 @@ async def test_a_lost_connection_that_worked_is_made_again_without_a_pause() -> 
             await until(lambda: not client.addresses)
 
 
+async def test_a_connection_that_worked_makes_up_for_the_failures_before_it() -> None:
+    clock = ManualClock()
+    link = FaultyLink(clock=clock)
+    client = Client(clock=clock, link=link, options=OPTIONS, chance=lambda: 0.0)
+    async with await Server.start(LOOPBACK, EchoService().dispatcher) as server, client:
+        link.is_refusing = True
+        for _ in range(4):
+            with pytest.raises(ConnectFailed):
+                await client.request(address_of(server), Frame(ECHO), 3)
+            await clock.advance(1)
+        link.is_refusing = False
+        await client.request(address_of(server), Frame(ECHO), 3)
+        link.cut()
+        await until(lambda: not client.addresses)
+        link.is_refusing = True
+        with pytest.raises(ConnectFailed, match="refuses on demand"):
+            await client.request(address_of(server), Frame(ECHO), 3)
+        with pytest.raises(ConnectFailed, match=r"1 failures, next try in 0\.1 s"):
+            await client.request(address_of(server), Frame(ECHO), 3)
+
+
 async def test_a_server_that_accepts_and_hangs_up_is_not_dialled_in_a_tight_loop() -> None:
     clock = ManualClock()
     link = FaultyLink(clock=clock)

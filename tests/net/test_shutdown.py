@@ -130,6 +130,40 @@ async def test_unsent_answers_leave_before_the_close_and_a_peer_that_does_not_re
     assert not server.connections
 
 
+async def test_what_was_sent_before_a_close_arrives_even_in_the_same_turn_of_the_loop() -> None:
+    async with await Server.start(LOOPBACK, EchoService().dispatcher) as server, raw_peer(server) as peer:
+        await until(lambda: server.connections)
+        (connection,) = server.connections
+        assert connection.send_later(Frame(0, opaque=1, flag=1, body=b"goodbye"))
+        connection.close()
+        assert not connection.send_later(Frame(0, opaque=2, flag=1, body=b"too late"))
+        assert not connection.write([b"too late"])
+        assert (await peer.receive()).body == b"goodbye"
+        assert await peer.is_hung_up()
+
+
+async def test_a_closing_client_finishes_what_it_is_asked_and_takes_no_more() -> None:
+    callee = EchoService()
+    asked: list[Connection] = []
+    server = await Server.start(LOOPBACK, EchoService().dispatcher, on_open=asked.append)
+    async with server:
+        client = Client(callee.dispatcher)
+        await client.connect(address_of(server), 3)
+        await until(lambda: asked)
+        first = asyncio.create_task(asked[0].request(Frame(SLOW, body=b"first"), 5))
+        await until(lambda: callee.slow_count == 1)
+        closing = asyncio.create_task(client.close())
+        await asyncio.sleep(0.01)
+        second = asyncio.create_task(asked[0].request(Frame(SLOW), 5))
+        await asyncio.sleep(0.02)
+        assert callee.slow_count == 1
+        callee.released.set()
+        await closing
+        assert (await first).body == b"first"
+        with pytest.raises(ConnectionLost):
+            await second
+
+
 async def test_a_peer_that_hangs_up_one_way_and_does_not_read_is_let_go() -> None:
     options = ServerOptions(linger_s=0.2, write_high_bytes=32 * MIB)  # unsent bytes, but not so many that it is paused
     server = await Server.start(LOOPBACK, EchoService().dispatcher, options=options)

@@ -247,6 +247,37 @@ async def test_a_client_gives_up_on_a_server_that_does_not_speak_tls() -> None:
     await mute.wait_closed()
 
 
+async def test_a_client_leaves_a_server_that_does_not_answer_its_hello() -> None:
+    clock = ManualClock()
+    heard: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65_536):
+            heard.put_nowait(data)
+        heard.put_nowait(b"")
+        writer.close()
+
+    server = await asyncio.start_server(mute, *LOOPBACK)
+    port = server.sockets[0].getsockname()[1]
+    async with Client(tls=ClientTls(), clock=clock, options=ClientOptions(connect_timeout_s=3)) as client:
+        request = asyncio.create_task(client.request(f"127.0.0.1:{port}", Frame(ECHO), 60))
+        assert (await heard.get())[0] == 0x16
+        await clock.advance(3)
+        with pytest.raises(NetError, match="within 3 s"):
+            await request
+        assert await asyncio.wait_for(heard.get(), 3) == b""  # and not only once the handshake's own limit is reached
+    server.close()
+    await server.wait_closed()
+
+
+async def test_a_server_without_a_certificate_of_its_own_may_ask_for_its_clients(files: Certificates) -> None:
+    server_tls = ServerTls(client_auth=ClientAuth.REQUIRE, trust_path=files.authority)
+    async with await Server.start(LOOPBACK, EchoService().dispatcher, tls=server_tls) as server:
+        assert await ask(server, ClientTls(certificate_path=files.client)) == (b"hello", True)
+        with pytest.raises(NetError):
+            await ask(server, ClientTls())
+
+
 async def test_a_slow_reader_behind_tls_is_held_back_too() -> None:
     options = ServerOptions(write_high_bytes=256 * 1024, write_low_bytes=64 * 1024)
     service = EchoService()

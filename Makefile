@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format lint types fast fuzz bench clean
+.PHONY: help setup run test interop-all check format lint types fast fuzz bench clean
 
 help:            ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
 run: $(VENV)/.server     ## set up what a server needs, then start everything: name server and broker
 	$(BIN)/skyrocketmq up
@@ -16,7 +16,10 @@ run: $(VENV)/.server     ## set up what a server needs, then start everything: n
 setup: $(VENV)/.all      ## prepare .venv with every extra and the development tools
 
 test: $(VENV)/.dev       ## every test, in its short form
-	$(BIN)/pytest
+	$(BIN)/pytest -m "not reference"
+
+interop-all: $(VENV)/.dev    ## every test with Apache's programs, also those that show the checks right on Apache's own cluster
+	$(BIN)/pytest tests/interop
 
 check: format lint types fast    ## format, lint, types and the fast tests
 

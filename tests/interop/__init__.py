@@ -9,4 +9,9 @@ Read in this order:
 - `apache`: Apache's name server, broker and mqadmin.
 - `driver`: Apache's Java client, driven through a pipe.
 - `ours`: our own servers as real processes.
+- `clusters`: a name server and brokers, Apache's or ours, for tests that run on either.
+
+A test that runs on our cluster runs on Apache's too, which shows that what it expects is right. That costs time and
+tells nothing about our code, so those runs are marked `reference`: `make test` leaves them out, `make interop-all` has
+them.
 """

@@ -1,12 +1,14 @@
-"""A name server and two masters, of either make, for tests of Apache's client on a whole cluster."""
+"""A name server and its masters, of either make, for tests of Apache's client on a whole cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.interop.apache import Apache
+from tests.interop.ours import Broker, NameServer, Up, running
 from tests.interop.processes import RunningServer
 
 BROKER_NAMES = ("broker-a", "broker-b")
@@ -17,14 +19,19 @@ class Cluster:
     namesrv: str
     brokers: Mapping[str, RunningServer]  # by name
 
+    @property
+    def last_broker(self) -> RunningServer:
+        """The one that a test stops: the others go on, if there are others."""
+        return self.brokers[max(self.brokers)]
+
 
 @contextmanager
-def apaches_cluster(apache: Apache, *, config: Mapping[str, str] | None = None) -> Iterator[Cluster]:
+def apaches_cluster(apache: Apache, directory: Path, config: Mapping[str, str]) -> Iterator[Cluster]:
     """Apache's name server and two of its brokers."""
-    with ExitStack() as running:
-        namesrv = running.enter_context(apache.namesrv())
+    with ExitStack() as opened:
+        namesrv = opened.enter_context(apache.namesrv())
         brokers = {
-            name: running.enter_context(apache.broker(namesrv=namesrv.address, name=name, config=config, start=False))
+            name: opened.enter_context(apache.broker(namesrv=namesrv.address, name=name, config=config, start=False))
             for name in BROKER_NAMES
         }
         for broker in brokers.values():
@@ -32,3 +39,31 @@ def apaches_cluster(apache: Apache, *, config: Mapping[str, str] | None = None) 
         for broker in brokers.values():
             broker.wait_ready()
         yield Cluster(namesrv.address, brokers)
+
+
+@contextmanager
+def our_cluster(apache: Apache, directory: Path, config: Mapping[str, str]) -> Iterator[Cluster]:
+    """Our name server and two of our brokers, each in a process of its own."""
+    with ExitStack() as opened:
+        namesrv = opened.enter_context(running(NameServer(directory / "namesrv")))
+        brokers = {
+            name: opened.enter_context(
+                running(Broker(directory / name, namesrv=namesrv.address, name=name, config=config))
+            )
+            for name in BROKER_NAMES
+        }
+        yield Cluster(namesrv.address, brokers)
+
+
+@contextmanager
+def our_single_broker(apache: Apache, directory: Path, config: Mapping[str, str]) -> Iterator[Cluster]:
+    """Everything in one process: `skyrocketmq up`. Whoever restarts the broker restarts the name server too."""
+    with running(Up(directory / "up", config=config)) as server:
+        yield Cluster(server.namesrv_address, {BROKER_NAMES[0]: server})
+
+
+CLUSTERS: Mapping[str, Callable[[Apache, Path, Mapping[str, str]], AbstractContextManager[Cluster]]] = {
+    "apache": apaches_cluster,
+    "ours": our_cluster,
+    "ours, one broker": our_single_broker,
+}

@@ -1,4 +1,4 @@
-"""Fixtures of the interoperability tests: Apache's programs, and one JVM with Apache's client for all tests."""
+"""Fixtures of the interoperability tests: Apache's programs, and a JVM with Apache's client for all tests."""
 
 from __future__ import annotations
 
@@ -29,6 +29,13 @@ def apache(tmp_path_factory: pytest.TempPathFactory) -> Apache:
 def java(apache: Apache) -> Iterator[Driver]:
     """Apache's Java client. Shared: a test stops the clients that it starts."""
     with apache.driver() as driver:
+        yield driver
+
+
+@pytest.fixture(scope="session")
+def java_with_binary_headers(apache: Apache) -> Iterator[Driver]:
+    """The same client, in a JVM that writes the other encoding of headers."""
+    with apache.driver(properties={"rocketmq.serialize.type": "ROCKETMQ"}) as driver:
         yield driver
 
 

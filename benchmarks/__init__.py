@@ -1,10 +1,12 @@
 """Our servers beside Apache's, under the same load, in one run: `python -m benchmarks [names...]`.
 
-- `load`: the generator: ready-made frames on many connections, so many in flight, answers counted.
-- `observe`: what a process costs: its anonymous memory and its CPU time.
+- `frames`: requests as Java writes them; what of them is each benchmark's own is in `namesrv_frames`, `broker_frames`.
+- `load`: a generator: ready-made frames on many connections, so many in flight, answers counted.
+- `observe`: what a process costs: its anonymous memory and its CPU time. `meter`: the same for a stretch of load.
 - `report`: measurements of several rounds, their medians, the table of ratios and the JSON file.
-- one module for each benchmark; `namesrv` so far.
+- `namesrv`: the name server.
+- `broker`: the broker; read `broker_servers` (what is started), `broker_load` (sends), `broker_pulls`, `broker_java`.
 
-Both servers are started once and take turns, round by round; while one is measured the other is idle. The generator
-shares the machine with them, and its share of the time is printed, so that a reader sees when it was the limit.
+The servers take turns, round by round; while one is measured the other is idle or not running. The generator shares the
+machine with them, and its share of the time is printed, so that a reader sees when it was the limit.
 """

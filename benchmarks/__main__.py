@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import namesrv
+from benchmarks import broker, namesrv
 from benchmarks.report import APACHE, OURS, write_json
 
-BENCHMARKS = {namesrv.NAME: namesrv}
+BENCHMARKS = {namesrv.NAME: namesrv, broker.NAME: broker}
 
 
 def main() -> int:

@@ -28,6 +28,7 @@ from tests.interop.routes import all_topics
 
 from benchmarks import namesrv_frames as frames
 from benchmarks import observe
+from benchmarks.frames import answer_body, answer_code
 from benchmarks.load import BadAnswer, Load, Outcome, Stream, ask, connect
 from benchmarks.namesrv_frames import Form, Plan
 from benchmarks.report import APACHE, Better, Report
@@ -186,8 +187,8 @@ def registering(brokers: Sequence[socket.socket], registrations: Sequence[Sequen
 def asking(clients: Sequence[socket.socket], queries: Sequence[bytes], plan: Plan) -> Load:
     """Routes of all topics in turn; each client begins at another one."""
     sample = ask(clients[0], queries[0])
-    route = frames.answer_body(sample)
-    if frames.answer_code(sample) != 0 or route.count(b'"brokerAddrs"') != plan.spread:
+    route = answer_body(sample)
+    if answer_code(sample) != 0 or route.count(b'"brokerAddrs"') != plan.spread:
         raise BadAnswer(f"not the route of a topic on {plan.spread} brokers: {sample[:300]!r}")
     share = len(queries) // len(clients)
     streams = [Stream(connection, queries, next_frame=number * share) for number, connection in enumerate(clients)]

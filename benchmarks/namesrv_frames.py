@@ -1,27 +1,22 @@
 """The frames of the name server benchmark: brokers that register, clients that ask for routes.
 
-Written out by hand, in the form in which Java's brokers and clients send them, and without our own encoder: the load is
-the same for both servers, whatever our encoder does.
+Written out by hand, in the form in which Java's brokers and clients send them (see `frames`).
 """
 
 from __future__ import annotations
 
-import json
 import struct
 import zlib
 from dataclasses import dataclass
-from itertools import count
+
+from benchmarks.frames import VERSION_4_9_7, encode_frame, json_bytes
 
 REGISTER_BROKER = 103
 GET_ROUTEINFO_BY_TOPIC = 105
-VERSION_4_9_7 = 407
 VERSION_4_9_3 = 399  # before 4.9.4 routes are answered with unquoted number keys
 VERSION_3_0_10 = 35  # before 3.0.11 a registration is just the topics
 CLUSTER = "BenchmarkCluster"
 FIRST_VERSION_MS = 1_700_000_000_000
-JAVA = 0
-
-_opaques = count(1)
 
 
 @dataclass(frozen=True)
@@ -79,7 +74,7 @@ def registration(plan: Plan, broker: int, *, counter: int, form: Form) -> bytes:
         "compressed": "true" if form.compressed else "false",
         "haServerAddr": f"127.0.0.1:{40_000 + broker}",
     }
-    return frame(REGISTER_BROKER, ext, body, form)
+    return _frame(REGISTER_BROKER, ext, body, form)
 
 
 def _registration_body(version: dict[str, int], topics: dict[str, dict[str, object]], form: Form) -> bytes:
@@ -87,68 +82,22 @@ def _registration_body(version: dict[str, int], topics: dict[str, dict[str, obje
         rows = [
             f"{name} {t['readQueueNums']} {t['writeQueueNums']} {t['perm']} SINGLE_TAG" for name, t in topics.items()
         ]
-        pieces = [_sized(_json(version)), struct.pack(">i", len(rows))]
+        pieces = [_sized(json_bytes(version)), struct.pack(">i", len(rows))]
         pieces += [_sized(row.encode()) for row in rows]
         pieces.append(_sized(b"[]"))
         return zlib.compress(b"".join(pieces), 9)
     wrapper = {"dataVersion": version, "topicConfigTable": topics}
     if form.version == VERSION_3_0_10:
-        return _json(wrapper)
-    return _json({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
+        return json_bytes(wrapper)
+    return json_bytes({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
 
 
 def route_query(topic: str, *, form: Form) -> bytes:
-    return frame(GET_ROUTEINFO_BY_TOPIC, {"topic": topic}, b"", form)
+    return _frame(GET_ROUTEINFO_BY_TOPIC, {"topic": topic}, b"", form)
 
 
-def frame(code: int, ext: dict[str, str], body: bytes, form: Form) -> bytes:
-    """| length 4 B | encoding 1 B, header length 3 B | header | body |."""
-    opaque = next(_opaques)
-    header = _binary_header(code, ext, opaque, form) if form.binary else _json_header(code, ext, opaque, form)
-    word = (1 << 24 if form.binary else 0) | len(header)
-    return struct.pack(">II", 4 + len(header) + len(body), word) + header + body
-
-
-def _json_header(code: int, ext: dict[str, str], opaque: int, form: Form) -> bytes:
-    return _json(
-        {
-            "code": code,
-            "extFields": ext,
-            "flag": 0,
-            "language": "JAVA",
-            "opaque": opaque,
-            "serializeTypeCurrentRPC": "JSON",
-            "version": form.version,
-        }
-    )
-
-
-def _binary_header(code: int, ext: dict[str, str], opaque: int, form: Form) -> bytes:
-    fields = b"".join(
-        struct.pack(">h", len(key)) + key.encode() + struct.pack(">i", len(value)) + value.encode()
-        for key, value in ext.items()
-    )
-    # | code 2 | language 1 | version 2 | opaque 4 | flag 4 | remark length 4 | fields length 4 | fields |
-    return struct.pack(">hbhiiii", code, JAVA, form.version, opaque, 0, 0, len(fields)) + fields
-
-
-def answer_code(answer: bytes) -> int:
-    """The response code of an answer (without its length) in either encoding."""
-    (word,) = struct.unpack_from(">I", answer)
-    if word >> 24:
-        code: int = struct.unpack_from(">h", answer, 4)[0]
-        return code
-    header = json.loads(answer[4 : 4 + (word & 0xFF_FFFF)])
-    return int(header["code"])
-
-
-def answer_body(answer: bytes) -> bytes:
-    (word,) = struct.unpack_from(">I", answer)
-    return answer[4 + (word & 0xFF_FFFF) :]
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+def _frame(code: int, ext: dict[str, str], body: bytes, form: Form) -> bytes:
+    return encode_frame(code, ext, body, binary=form.binary, version=form.version)
 
 
 def _sized(data: bytes) -> bytes:

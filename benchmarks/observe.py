@@ -25,6 +25,13 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
 
 
+def busy_s() -> float:
+    """CPU time used so far by everything on this machine, the kernel and what the hypervisor took away included."""
+    # cpu | user | nice | system | idle | waiting for disks | interrupts | soft interrupts | stolen | ...
+    fields = [int(field) for field in Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]]
+    return (sum(fields) - fields[3] - fields[4]) / TICKS_A_SECOND
+
+
 def machine() -> dict[str, str]:
     """On what it was measured."""
     cpu = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)

@@ -60,3 +60,15 @@ def test_details_are_for_the_file_only(tmp_path: Path) -> None:
     [written] = json.loads((tmp_path / "results.json").read_text())["benchmarks"]
     assert [row["name"] for row in written["rows"]] == ["queries", "RssAnon", "generator"]
     assert written["rows"][0]["values"]["apache"] == [1000.0, 1100.0, 5000.0]
+
+
+def test_a_limit_is_for_ours_whatever_apaches_is() -> None:
+    result = Report("broker", {})
+    row = result.row("delivery", "ms", Better.LESS, limit=10.0)
+    shown = []
+    row.add(APACHE, 1.0)
+    for ours in (9.0, 30.0):
+        row.add(OURS, ours)
+        shown.append((row.median_of(OURS), row.is_met, result.table().splitlines()[-1].partition("<=")[2]))
+
+    assert shown == [(9.0, True, " 10 ms"), (19.5, False, " 10 ms MISSED")]

@@ -1,0 +1,213 @@
+"""A name server and a broker, Apache's or ours, for one round of the broker benchmark.
+
+Both brokers get the same configuration file, which leaves everything at Apache's defaults (log files of 1 GiB,
+asynchronous flush) but addresses and directories; both stores lie on the same disk. Apache's runs with the flags of its
+own start script and a heap of 1 GiB. Ours runs as the installed command does, with its bytecode compiled, as
+installing does it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.interop import remoting
+from tests.interop.apache import BROKER_JVM, NAMESRV_JVM, Apache, Server
+from tests.interop.processes import Process, free_port, wait_until
+from tests.interop.routes import find_route
+
+from benchmarks.broker_frames import BROKER, one_send
+from benchmarks.frames import SUCCESS, answer_code
+from benchmarks.load import ask, connect
+from benchmarks.report import APACHE, OURS
+
+UPDATE_AND_CREATE_TOPIC = 17
+PERM_READ_WRITE = 6
+READY_TIMEOUT_S = 90.0
+POLL_S = 0.005
+COMMAND = Path(sys.executable).parent / "skyrocketmq"
+ENVIRON = {"PYTHONDONTWRITEBYTECODE": ""}
+# What the test suite makes small for its own sake is set back to what Apache's broker has by default.
+DEFAULTS = {
+    "mappedFileSizeCommitLog": str(1024 * 1024 * 1024),
+    "maxHashSlotNum": "5000000",
+    "maxIndexNum": "20000000",
+    "registerNameServerPeriod": "30000",
+}
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A broker under test."""
+
+    name: str
+    namesrv: str
+    address: str
+    pid: int
+    store: Path
+    said: Callable[[], str]
+
+
+class Servers:
+    """Starts what is measured, each in a directory of its own that is deleted afterwards."""
+
+    def __init__(self, directory: Path, apache: Apache | None) -> None:
+        """`apache` may be left out where only ours are started."""
+        self._directory = directory
+        self._apache = apache
+
+    @contextmanager
+    def started(self, name: str) -> Iterator[Target]:
+        """A name server and a broker with an empty store, ready."""
+        with ExitStack() as running:
+            store = running.enter_context(self._place(f"{name}-store"))
+            if name == APACHE:
+                assert self._apache is not None, "Apache's side was not prepared"
+                namesrv = running.enter_context(self._apache.namesrv(jvm=NAMESRV_JVM))
+                broker = running.enter_context(
+                    self._apache.broker(namesrv=namesrv.address, store=store, config=DEFAULTS, jvm=BROKER_JVM)
+                )
+                yield Target(name, namesrv.address, broker.address, broker.pid, store, broker.process.said)
+            else:
+                yield running.enter_context(self._our_own(store))
+
+    @contextmanager
+    def _our_own(self, store: Path) -> Iterator[Target]:
+        with ExitStack() as running:
+            home = running.enter_context(self._place("ours"))
+            namesrv_port, port = free_port(), free_port(-2, 1)
+            namesrv = f"127.0.0.1:{namesrv_port}"
+            config = home / "broker.conf"
+            settings = {
+                "brokerName": BROKER,
+                "brokerIP1": "127.0.0.1",
+                "namesrvAddr": namesrv,
+                "listenPort": str(port),
+                "storePathRootDir": str(store),
+                "storePathCommitLog": str(store / "commitlog"),
+                **DEFAULTS,
+            }
+            config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+            running.enter_context(
+                _process([str(COMMAND), "namesrv", "--listen-port", str(namesrv_port)], home / "namesrv.log")
+            )
+            _wait_for_port(namesrv)
+            broker = running.enter_context(_process([str(COMMAND), "broker", "-c", str(config)], home / "broker.log"))
+            target = Target(OURS, namesrv, f"127.0.0.1:{port}", broker.pid, store, broker.said)
+            _wait_for_sends(broker, namesrv)
+            yield target
+
+    # ------------------------------------------------------------------------------------------- time until ready
+
+    def ready_ms(self, name: str) -> float:
+        """From the start of the first process until a message, sent where its route says, is acknowledged."""
+        with ExitStack() as running:
+            home = running.enter_context(self._place(f"{name}-start"))
+            if name == OURS:
+                ports = free_port(), free_port(-2, 1)
+                command = [str(COMMAND), "up", "--data", str(home / "data"), "--no-dashboard"]
+                command += ["--namesrv-port", str(ports[0]), "--broker-port", str(ports[1])]
+                start = time.perf_counter()
+                process = running.enter_context(_process(command, home / "up.log"))
+                _wait_for_sends(process, f"127.0.0.1:{ports[0]}")
+                return (time.perf_counter() - start) * 1000
+            assert self._apache is not None, "Apache's side was not prepared"
+            namesrv = running.enter_context(self._apache.namesrv(jvm=NAMESRV_JVM, start=False))
+            broker = running.enter_context(
+                self._apache.broker(
+                    namesrv=namesrv.address, store=home / "store", config=DEFAULTS, jvm=BROKER_JVM, start=False
+                )
+            )
+            return _apaches_ready_ms(namesrv, broker)
+
+    @contextmanager
+    def _place(self, name: str) -> Iterator[Path]:
+        place = self._directory / f"{next(_numbers):03}-{name}"
+        place.mkdir(parents=True)
+        try:
+            yield place
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def _apaches_ready_ms(namesrv: Server, broker: Server) -> float:
+    start = time.perf_counter()
+    namesrv.start(wait=False)
+    # As soon as the name server listens: a broker that comes earlier registers only ten seconds later.
+    _wait_for_port(namesrv.address)
+    broker.start(wait=False)
+    _wait_for_sends(broker.process, namesrv.address)
+    return (time.perf_counter() - start) * 1000
+
+
+def create_topics(target: Target, topics: Mapping[str, int]) -> None:
+    """Make topics with so many queues, and wait until the name server knows them."""
+    for topic, queue_count in topics.items():
+        ext = {
+            "topic": topic,
+            "defaultTopic": "TBW102",
+            "readQueueNums": str(queue_count),
+            "writeQueueNums": str(queue_count),
+            "perm": str(PERM_READ_WRITE),
+            "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": "0",
+            "order": "false",
+        }
+        reply = remoting.request(target.address, UPDATE_AND_CREATE_TOPIC, ext)
+        assert reply.code == SUCCESS, reply
+    wait_until(
+        lambda: all(find_route(target.namesrv, topic) for topic in topics),
+        timeout_s=READY_TIMEOUT_S,
+        what="the name server knows the topics",
+    )
+
+
+def _wait_for_sends(process: Process, namesrv: str) -> None:
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while not _answers_sends(namesrv):
+        assert process.is_alive, process.tail()
+        assert time.monotonic() < deadline, f"{process.name} is not ready\n{process.tail()}"
+        time.sleep(POLL_S)
+
+
+def _answers_sends(namesrv: str) -> bool:
+    """Whether a message can be sent: the route leads to a broker that acknowledges it."""
+    try:
+        route = find_route(namesrv, "TBW102")
+        if route is None:
+            return False
+        [connection] = connect(route["brokerDatas"][0]["brokerAddrs"]["0"], 1)
+        with connection:
+            return answer_code(ask(connection, one_send("ReadyTopic", 0, b"ready?", number=next(_numbers)))) == SUCCESS
+    except OSError:
+        return False
+
+
+def _wait_for_port(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while True:
+        try:
+            socket.create_connection((host, int(port)), timeout=1).close()
+            return
+        except OSError:
+            assert time.monotonic() < deadline, f"nobody listens on {address}"
+            time.sleep(POLL_S)
+
+
+@contextmanager
+def _process(command: list[str], log: Path) -> Iterator[Process]:
+    process = Process(command, name=" ".join(command[1:2]), log=log, environ=ENVIRON)
+    try:
+        yield process
+    finally:
+        process.stop()

@@ -1,0 +1,72 @@
+"""Frames as Java's clients and brokers write them, by hand: the same for both servers, whatever our encoder does."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from itertools import count
+
+VERSION_4_9_7 = 407
+JAVA = 0
+SUCCESS = 0
+
+_opaques = count(1)
+
+
+def encode_frame(
+    code: int,
+    ext: Mapping[str, str],
+    body: bytes = b"",
+    *,
+    binary: bool = False,
+    version: int = VERSION_4_9_7,
+    opaque: int | None = None,
+) -> bytes:
+    """| length 4 B | encoding 1 B, header length 3 B | header | body |; without `opaque`, the next number."""
+    number = next(_opaques) if opaque is None else opaque
+    header = (_binary_header if binary else _json_header)(code, ext, number, version)
+    word = (1 << 24 if binary else 0) | len(header)
+    return struct.pack(">II", 4 + len(header) + len(body), word) + header + body
+
+
+def _json_header(code: int, ext: Mapping[str, str], opaque: int, version: int) -> bytes:
+    return json_bytes(
+        {
+            "code": code,
+            "extFields": ext,
+            "flag": 0,
+            "language": "JAVA",
+            "opaque": opaque,
+            "serializeTypeCurrentRPC": "JSON",
+            "version": version,
+        }
+    )
+
+
+def _binary_header(code: int, ext: Mapping[str, str], opaque: int, version: int) -> bytes:
+    fields = b"".join(
+        struct.pack(">h", len(key)) + key.encode() + struct.pack(">i", len(value)) + value.encode()
+        for key, value in ext.items()
+    )
+    # | code 2 | language 1 | version 2 | opaque 4 | flag 4 | remark length 4 | fields length 4 | fields |
+    return struct.pack(">hbhiiii", code, JAVA, version, opaque, 0, 0, len(fields)) + fields
+
+
+def answer_code(answer: bytes) -> int:
+    """The response code of an answer (without its length) in either encoding."""
+    (word,) = struct.unpack_from(">I", answer)
+    if word >> 24:
+        code: int = struct.unpack_from(">h", answer, 4)[0]
+        return code
+    header = json.loads(answer[4 : 4 + (word & 0xFF_FFFF)])
+    return int(header["code"])
+
+
+def answer_body(answer: bytes) -> bytes:
+    (word,) = struct.unpack_from(">I", answer)
+    return answer[4 + (word & 0xFF_FFFF) :]
+
+
+def json_bytes(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

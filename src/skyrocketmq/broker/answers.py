@@ -14,14 +14,35 @@ from skyrocketmq.errors import BrokerError, ProtocolError, broker_error
 from skyrocketmq.wire.bodies import decode_body
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.headers_codec import Header, decode_header
 
-__all__ = ["change_saved", "master_only", "no_such_topic", "read_body", "refusal", "request_name", "required"]
+__all__ = [
+    "change_saved",
+    "master_only",
+    "no_such_group",
+    "no_such_topic",
+    "read_body",
+    "read_header",
+    "refusal",
+    "request_name",
+    "required",
+]
 
 T = TypeVar("T")
+H = TypeVar("H", bound=Header)
 
 
 def refusal(code: int, remark: str) -> BrokerError:
     return broker_error(code, remark)
+
+
+def read_header(cls: type[H], frame: Frame) -> H:
+    """The header of a request that refuses what it cannot read: sends and pulls."""
+    try:
+        return decode_header(cls, frame.ext)
+    except ProtocolError as error:
+        remark = f"the header of request {request_name(frame.code)} cannot be read: {error}"
+        raise refusal(ResponseCode.SYSTEM_ERROR, remark) from error
 
 
 def required(value: T | None, field: str, frame: Frame) -> T:
@@ -56,6 +77,16 @@ def no_such_topic(topic: str, broker_name: str) -> BrokerError:
         ResponseCode.TOPIC_NOT_EXIST,
         f"topic {topic} does not exist on {broker_name}: create it with `skyrocketmq admin updateTopic`, "
         "or allow autoCreateTopicEnable and send to it",
+    )
+
+
+def no_such_group(group: str, config: BrokerConfig) -> BrokerError:
+    """A consumer group that is not known, and was not made on the spot: that is switched off, or its name is bad."""
+    todo = "its name is not legal" if config.auto_create_group else "autoCreateSubscriptionGroup is false"
+    return refusal(
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+        f"consumer group {group!r} does not exist on broker {config.broker_name}, and {todo}: create it with "
+        "`skyrocketmq admin updateSubGroup`",
     )
 
 

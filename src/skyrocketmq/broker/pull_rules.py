@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from skyrocketmq.broker.answers import no_such_group
 from skyrocketmq.broker.clients import ConsumerTable
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.topics import TopicTable
@@ -72,11 +73,7 @@ def check_pull(
         raise _no_permission(f"broker {broker} may not be read from now (brokerPermission)")
     group = groups.find_or_create(group_name)
     if group is None:
-        raise broker_error(
-            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-            f"consumer group {group_name} does not exist on broker {broker}: create it with updateSubGroup, "
-            "or set autoCreateSubscriptionGroup=true",
-        )
+        raise no_such_group(group_name, config)
     if not group.consume_enable:
         raise _no_permission(f"consumer group {group_name} may not consume: consumeEnable is false, see updateSubGroup")
     topic = topics.find(topic_name)

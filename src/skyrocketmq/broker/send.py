@@ -4,8 +4,8 @@ A hot module. A buffer is a batch: all plain sends in it become records that are
 answers leave with one. Steps a message: find its frame, recognise its header (`send_headers`), add its record
 (`Appender.add`), format its answer. No object is made for it but its record's head, its cell and its answer.
 
-Rule 1: this path takes plain sends only. Any other frame is handled by the dispatcher, after what came before it has
-been stored, so that requests of one connection act in the order in which they were sent.
+Rule 1: this path takes plain sends only. Any other frame, and a send that cannot be added, is handled by the
+dispatcher, after what came before it has been stored: requests of one connection act in the order of their sending.
 Rule 2: an answer leaves only when its message is stored as safely as the broker's settings and the message ask for.
 Rule 3: a failed write takes back what it could not store; those sends are answered with the reason, the others with
 success.
@@ -22,18 +22,17 @@ from skyrocketmq.broker.send_headers import SendHeaders
 from skyrocketmq.broker.send_rules import put_status_answer
 from skyrocketmq.errors import ProtocolError
 from skyrocketmq.net import Connection, Dispatcher
-from skyrocketmq.net.dispatch import encode_reply
+from skyrocketmq.net.dispatch import REPLY_BYTES_TOGETHER_MAX, encode_reply
 from skyrocketmq.store import MessageStore
 from skyrocketmq.store.appender import REFUSED
 from skyrocketmq.store.statuses import PutStatus, Refusal
-from skyrocketmq.wire.frames import Frame, decode_frame, encode_frame, split_frames
+from skyrocketmq.wire.codes import ResponseCode
+from skyrocketmq.wire.frames import ONEWAY_BIT, Frame, decode_frame, encode_frame, split_frames
 from skyrocketmq.wire.ids import decode_offset_id
 
 __all__ = ["SendPath"]
 
-REPLY_BYTES_TOGETHER_MAX: Final = 1024 * 1024
 _BINARY_WORD: Final = 0x01000000
-_ONEWAY_BIT: Final = 2
 _json_start: Final = Struct(">ii").pack  # | length | header word |
 _number: Final = Struct(">i").pack
 
@@ -63,105 +62,101 @@ class SendPath:
         read_json, read_binary = headers.read_json, headers.read_binary
         add = appender.add
         born_host = connection.peer_host
-        replies: list[bytes] = []
-        now: list[bytes] = []  # answers that wait for nothing, where others do
+        answers: list[bytes] = []  # these may leave
+        answer_bytes = 0
+        patient: list[bytes] = []  # to messages that were added; they leave when those are stored, and safe
+        hasty: list[bytes] = []  # the same, of senders who do not wait for the disk or a slave
         is_safe_at_once = self._durability.is_at_once
         for place in places:
             word, header_at, body_at, end = place
             is_json = word < _BINARY_WORD
             send = read_json(data[header_at:body_at]) if is_json else read_binary(data, header_at, body_at)
-            if send is None or not send[1].is_plain:
-                # What was added so far comes first, and what follows may not see half a batch.
-                replies = self._settle(replies, connection)
-                if not self._handle_other(data, place, connection, now) or not appender.begin():
-                    return end, now + replies
-                continue
-            queue, shape, key, opaque, frame_flag, sys_flag, born_ms, flag, reconsumed = send
-            queue_offset = queue.queue.next_offset
-            log_offset = add(queue.queue, shape, key, data[body_at:end], flag, sys_flag, born_ms, born_host, reconsumed)
-            if frame_flag & _ONEWAY_BIT:
-                continue
-            if log_offset == REFUSED:
-                now.append(self._refused(data, place))
-                continue
-            if is_json:
-                text = queue.json % (log_offset, queue_offset, opaque)
-                reply = _json_start(4 + len(text), len(text)) + text
-            else:
-                form = queue.binary if queue_offset < queue.binary_until else queue.make_binary(queue_offset)
-                reply = form % (_number(opaque), log_offset, queue_offset)
-            if is_safe_at_once or shape.waits:
-                replies.append(reply)
-            else:
-                now.append(reply)
-        replies = self._settle(replies, connection)
-        return used_bytes, now + replies if now else replies
+            if send is not None and send[1].is_plain:
+                queue, shape, key, opaque, frame_flag, sys_flag, born_ms, flag, reconsumed = send
+                queue_offset = queue.queue.next_offset
+                log_offset = add(
+                    queue.queue, shape, key, data[body_at:end], flag, sys_flag, born_ms, born_host, reconsumed
+                )
+                if log_offset != REFUSED:
+                    if frame_flag & ONEWAY_BIT:
+                        continue
+                    if is_json:
+                        text = queue.json % (log_offset, queue_offset, opaque)
+                        answer = _json_start(4 + len(text), len(text)) + text
+                    elif queue.binary_from <= queue_offset < queue.binary_until:
+                        answer = queue.binary % (_number(opaque), log_offset, queue_offset)
+                    else:
+                        answer = queue.make_binary(queue_offset) % (_number(opaque), log_offset, queue_offset)
+                    if is_safe_at_once or shape.waits:
+                        patient.append(answer)
+                    else:
+                        hasty.append(answer)
+                    continue
+            # What was added so far comes first, and what follows may not see half a batch.
+            answers += self._settle(patient, hasty, connection)
+            patient, hasty = [], []
+            try:
+                answer = self._handle_other(data, place, connection)
+            except ProtocolError as error:
+                connection.refuse(error)
+                return end, answers
+            if answer:
+                answers.append(answer)
+                answer_bytes += len(answer)
+            if answer_bytes > REPLY_BYTES_TOGETHER_MAX or connection.is_paused or not appender.begin():
+                return end, answers
+        settled = self._settle(patient, hasty, connection)
+        return used_bytes, answers + settled if answers else settled
 
-    # ------------------------------------------------------------------------------------------- other requests
-
-    def _handle_other(
-        self, data: bytes, place: tuple[int, int, int, int], connection: Connection, replies: list[bytes]
-    ) -> bool:
-        """Let the dispatcher handle a frame; False if the feed has to stop behind it."""
+    def _handle_other(self, data: bytes, place: tuple[int, int, int, int], connection: Connection) -> bytes:
+        """Let the dispatcher handle a frame; its answer, empty if there is none now."""
         word, header_at, body_at, end = place
-        try:
-            frame = decode_frame(data, word, header_at, body_at, end)
-        except ProtocolError as error:
-            connection.refuse(error)
-            return False
-        reply = self._dispatcher.handle(frame, connection)
+        frame = decode_frame(data, word, header_at, body_at, end)
+        answer = self._dispatcher.handle(frame, connection)
         self._headers.learn(frame, data, header_at, body_at)
-        if reply is not None:
-            replies.append(encode_reply(frame, reply))
-            return sum(map(len, replies)) < REPLY_BYTES_TOGETHER_MAX
-        return not connection.is_paused
+        return b"" if answer is None else encode_reply(frame, answer)
 
-    # ------------------------------------------------------------------------------------------------- settling
-
-    def _settle(self, replies: list[bytes], connection: Connection) -> list[bytes]:
+    def _settle(self, patient: list[bytes], hasty: list[bytes], connection: Connection) -> list[bytes]:
         """Store what was added. Returns the answers that may leave now; the others leave when their time has come."""
         appender = self._store.appender
-        if not appender.has_pending:
-            return replies
         if not appender.commit():
             assert appender.refusal is not None, "whoever refuses says why"
-            replies = [self._corrected(reply, appender.failed_from, appender.refusal) for reply in replies]
-        if self._durability.is_at_once or not replies:
-            return replies
+            failed_from, refusal = appender.failed_from, appender.refusal
+            patient = [_corrected(answer, failed_from, refusal) for answer in patient]
+            hasty = [_corrected(answer, failed_from, refusal) for answer in hasty]
+        if self._durability.is_at_once or not patient:
+            return patient + hasty if hasty else patient
 
-        def answer(status: PutStatus) -> None:
-            connection.write(replies if status is PutStatus.PUT_OK else [_less_safe(r, status) for r in replies])
+        def leave(status: PutStatus) -> None:
+            connection.write(patient if status is PutStatus.PUT_OK else [_less_safe(each, status) for each in patient])
 
-        self._durability.when_safe(self._store.log.max_offset, answer)
-        return []
-
-    def _refused(self, data: bytes, place: tuple[int, int, int, int]) -> bytes:
-        refusal = self._store.appender.refusal
-        assert refusal is not None, "whoever refuses says why"
-        frame = decode_frame(data, *place)
-        return encode_frame(put_status_answer(frame, refusal.status, refusal.remark))
-
-    @staticmethod
-    def _corrected(reply: bytes, failed_from: int, refusal: Refusal) -> bytes:
-        """The answer as it has to be after a failed write: it says itself which message it speaks of."""
-        frame = _read_reply(reply)
-        assert frame.ext is not None, "the answer to a send has fields"
-        message_id = frame.ext.get("msgId")
-        if frame.code != 0 or message_id is None or decode_offset_id(message_id)[1] < failed_from:
-            return reply
-        return encode_frame(put_status_answer(frame, refusal.status, refusal.remark))
+        self._durability.when_safe(self._store.log.max_offset, leave)
+        return hasty
 
 
-def _read_reply(reply: bytes) -> Frame:
-    places, _ = split_frames(reply)
-    return decode_frame(reply, *places[0])
+def _corrected(answer: bytes, failed_from: int, refusal: Refusal) -> bytes:
+    """The answer as it has to be after a failed write: it says itself which message it speaks of."""
+    frame = _read_answer(answer)
+    assert frame.ext is not None, "the answer to a stored message has fields"
+    message_id = frame.ext.pop("msgId")
+    assert message_id is not None, "the answer to a stored message has its id"
+    if decode_offset_id(message_id)[1] < failed_from:
+        return answer
+    corrected = put_status_answer(frame, refusal.status, refusal.remark)
+    corrected.ext = {name: text for name, text in frame.ext.items() if name not in ("queueId", "queueOffset")}
+    return encode_frame(corrected)
 
 
-def _less_safe(reply: bytes, status: PutStatus) -> bytes:
+def _less_safe(answer: bytes, status: PutStatus) -> bytes:
     """The answer to a message that is stored, but not flushed or replicated in time."""
-    frame = _read_reply(reply)
-    if frame.code != 0:
-        return reply
-    answer = put_status_answer(frame, status, "")
-    answer.ext = frame.ext
-    return encode_frame(answer)
+    frame = _read_answer(answer)
+    if frame.code != ResponseCode.SUCCESS:
+        return answer
+    less_safe = put_status_answer(frame, status, "")
+    less_safe.ext = frame.ext
+    return encode_frame(less_safe)
+
+
+def _read_answer(answer: bytes) -> Frame:
+    places, _ = split_frames(answer)
+    return decode_frame(answer, *places[0])

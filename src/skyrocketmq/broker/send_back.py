@@ -11,6 +11,7 @@ import random
 from collections.abc import Awaitable
 from typing import Final
 
+from skyrocketmq.broker.answers import no_such_group
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.message_writer import MessageWriter, OutgoingMessage
 from skyrocketmq.broker.topics import TopicTable
@@ -63,7 +64,9 @@ class SendBackHandler:
     def send_back(self, frame: Frame, connection: Connection) -> Awaitable[Frame] | Frame:
         header = decode_header(SendBackHeader, frame.ext)
         config = self._config.current
-        group = self._get_group(header.group or "", config)
+        group = self._groups.find_or_create(header.group or "")
+        if group is None:
+            raise no_such_group(header.group or "", config)
         if not config.permission & PERM_WRITE:
             raise broker_error(
                 ResponseCode.NO_PERMISSION, f"broker {config.broker_name} may not be written to now (brokerPermission)"
@@ -81,16 +84,6 @@ class SendBackHandler:
                 f"topic {retry.topic_name} may not be written: its perm is {retry.perm}, see updateTopic",
             )
         return self._send_back(frame, header, group)
-
-    def _get_group(self, name: str, config: BrokerConfig) -> SubscriptionGroupConfig:
-        group = self._groups.find_or_create(name)
-        if group is None:
-            raise broker_error(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"consumer group {name} does not exist on broker {config.broker_name}: create it with updateSubGroup, "
-                "or set autoCreateSubscriptionGroup=true",
-            )
-        return group
 
     async def _send_back(self, frame: Frame, header: SendBackHeader, group: SubscriptionGroupConfig) -> Frame:
         assert header.offset is not None, "checked before"

@@ -1,7 +1,8 @@
 """Sends in general: any header, any topic, any message, single or batch (10, 310, 320).
 
 The plain send path recognises the ordinary case and never comes here; this is the whole rule. An answer that has to
-wait for a flush or a slave is awaited, all others are given at once.
+wait for a flush or a slave is awaited, all others are given at once. Every answer, a refusal too, tells the producer
+the region and whether to trace: the family's producers read both before the code.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import random
 from collections.abc import Awaitable
 from typing import Final
 
+from skyrocketmq.broker.answers import read_header
 from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.message_writer import MessageWriter, OutgoingMessage, delay_level_of, properties_text
 from skyrocketmq.broker.send_rules import (
     SendHeader,
     check_queue_id,
+    check_required,
     check_send,
     get_group,
     get_topic,
@@ -23,7 +26,7 @@ from skyrocketmq.broker.send_rules import (
 )
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig, ConfigHolder
-from skyrocketmq.errors import ProtocolError, broker_error
+from skyrocketmq.errors import BrokerError, ProtocolError, broker_error
 from skyrocketmq.model import TopicFilterType
 from skyrocketmq.model import properties as names
 from skyrocketmq.model.flags import MULTI_TAGS, TRANSACTION_MASK
@@ -35,7 +38,7 @@ from skyrocketmq.store.statuses import PutStatus
 from skyrocketmq.wire.batches import decode_batch
 from skyrocketmq.wire.codes import RETRY_LIMIT_VERSION, RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
-from skyrocketmq.wire.headers_codec import Ext, decode_header
+from skyrocketmq.wire.headers_codec import Ext
 from skyrocketmq.wire.headers_send import SendMessageHeader, SendMessageHeaderV2
 from skyrocketmq.wire.ids import encode_offset_id
 from skyrocketmq.wire.properties import join_properties, split_properties
@@ -45,7 +48,6 @@ __all__ = ["SendHandler"]
 _CLUSTER: Final = names.CLUSTER.encode()
 _DELAY: Final = names.DELAY.encode()
 _TRAN_MSG: Final = names.TRAN_MSG.encode()
-_REQUIRED: Final = ("topic", "queue_id", "sys_flag", "born_timestamp", "flag")
 
 
 class SendHandler:
@@ -80,12 +82,18 @@ class SendHandler:
 
     def send(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
         """Store what the request carries; failures answer with the code and remark that tell its sender what to do."""
+        try:
+            return self._send(frame, connection)
+        except BrokerError as error:
+            return frame.reply(error.code, remark=error.remark, ext=self._fields())
+
+    def _send(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
         header: SendHeader
         if frame.code == RequestCode.SEND_MESSAGE:
-            header = decode_header(SendMessageHeader, frame.ext)
+            header = read_header(SendMessageHeader, frame)
         else:
-            header = decode_header(SendMessageHeaderV2, frame.ext)
-        _check_required(header)
+            header = read_header(SendMessageHeaderV2, frame)
+        check_required(header)
         config = self._config.current
         name = header.topic or ""
         check_send(name, config, self._topics, now_ms=self._clock.now_ms())
@@ -93,7 +101,7 @@ class SendHandler:
         queue_id = header.queue_id or 0
         check_queue_id(queue_id, topic, config)
         if queue_id < 0:
-            queue_id = self._random.randrange(max(1, topic.write_queue_nums))
+            queue_id = self._random.randrange(topic.write_queue_nums)
         sys_flag = header.sys_flag or 0
         if topic.topic_filter_type is TopicFilterType.MULTI_TAG:
             sys_flag |= MULTI_TAGS
@@ -161,11 +169,9 @@ class SendHandler:
     def _answer(
         self, frame: Frame, queue_id: int, message: OutgoingMessage, results: list[PutResult]
     ) -> Frame | Awaitable[Frame]:
-        config = self._config.current
         first = results[0]
-        ext: Ext = {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
         answer = put_status_answer(frame, first.status, first.remark)
-        answer.ext = ext
+        ext = answer.ext = self._fields()
         if not first.status.is_stored:
             return answer
         ext["msgId"] = ",".join([encode_offset_id(self._store_host, result.log_offset) for result in results])
@@ -175,19 +181,16 @@ class SendHandler:
             return answer
         return self._answer_when_safe(frame, answer, int(self._store.log.max_offset))
 
+    def _fields(self) -> Ext:
+        """What every answer to a send carries."""
+        config = self._config.current
+        return {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
+
     async def _answer_when_safe(self, frame: Frame, answer: Frame, end_offset: int) -> Frame:
         status = await self._durability.wait_safe(end_offset)
         safe = put_status_answer(frame, status, "")
         safe.ext = answer.ext
         return safe
-
-
-def _check_required(header: SendHeader) -> None:
-    missing = [name for name in _REQUIRED if getattr(header, name) is None]
-    if missing:
-        raise broker_error(
-            ResponseCode.SYSTEM_ERROR, f"a send needs {', '.join(missing)}: missing from its header, or no number"
-        )
 
 
 def _illegal(remark: str) -> list[PutResult]:

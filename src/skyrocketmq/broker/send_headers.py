@@ -9,7 +9,8 @@ Binary headers of one producer differ little. What it repeats is looked up whole
 
     | group, topic, defaults: `starts` | queue, system flag: `routes` | born time | flag | properties | rest: `ends` |
 
-A header whose parts are not known is read field by field in the general way; then its parts are known (`learn`).
+A header whose parts are not known is read field by field in the general way; then its parts are known (`learn`). Only
+headers that are good in general become known: whatever the tables say, a header is answered as if they were empty.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from typing import Final
 import msgspec
 
 from skyrocketmq.broker.send_topics import SendQueue, SendShape, SendTopic
+from skyrocketmq.errors import ProtocolError
 from skyrocketmq.model.numbers import Int32, Int64
-from skyrocketmq.wire.frames import Encoding, Frame
-from skyrocketmq.wire.headers_codec import Ext
+from skyrocketmq.wire.frames import RESPONSE_BIT, Encoding, Frame
+from skyrocketmq.wire.headers_codec import Ext, decode_header
+from skyrocketmq.wire.headers_send import SendMessageHeaderV2
 
 __all__ = ["PlainSend", "SendHeaders"]
 
@@ -35,7 +38,8 @@ PART_COUNT_MAX: Final = 10_000  # beginnings and ends: above, they are dropped a
 _JSON_CODE: Final = b'"code":310'
 _BINARY_CODE: Final = b"\x01\x36"
 _EXT_AT: Final = 21  # where the fields of a binary header without a remark begin
-_binary_head: Final = Struct(">5xiii").unpack_from  # | code, language, version | number | flag | remark length |
+_UNQUEUED: Final = 0x4  # a system flag with this bit is part of a transaction, and never plain
+_binary_head: Final = Struct(">5xiiii").unpack_from  # | code .. version | number | flag | remark length | ext length |
 _value_bytes: Final = Struct(">i").unpack_from
 _QUEUE_MARK: Final = b"\0\1e\0\0\0"
 _BORN_MARK: Final = b"\0\1g\0\0\0\x0d"  # thirteen digits: until the year 2286
@@ -43,6 +47,7 @@ _BORN_END: Final = len(_BORN_MARK) + 13
 _PROPERTIES_MARK: Final = b"\0\1i"
 _PROPERTIES_HEAD: Final = 7
 _LETTERS_BEFORE_REST: Final = list("abcdefghi")
+_REST_FROM: Final = len(_LETTERS_BEFORE_REST)
 
 
 class _SendFields(msgspec.Struct, gc=False):
@@ -53,8 +58,10 @@ class _SendFields(msgspec.Struct, gc=False):
     f: Int32  # system flag
     g: Int64  # born time
     h: Int32  # user flag
+    d: Int32 = 0  # queues of a new topic: it only has to be a number
     i: str = ""  # properties
     j: Int32 = 0  # reconsume times
+    l: Int32 = 0  # noqa: E741  # the wire's name; as d
     m: str = "false"  # batch
 
 
@@ -100,7 +107,7 @@ class SendHeaders:
             return None
         fields = read.ext
         topic = self._topics.get(fields.b)
-        if topic is None or read.code != 310 or fields.m != "false":
+        if topic is None or read.code != 310 or fields.m != "false" or read.flag & RESPONSE_BIT or fields.f & _UNQUEUED:
             return None
         queue = topic.find_queue(fields.e)
         if queue is None:
@@ -119,20 +126,27 @@ class SendHeaders:
             return None
         born_at = data.find(_BORN_MARK, queue_at, end)
         route = topic.routes.get(data[queue_at:born_at])
-        if route is None:
+        if route is None or born_at < 0:
             return None
         flag_at = born_at + _BORN_END
         properties_at = data.find(_PROPERTIES_MARK, flag_at, end)
         flag = self._flags.get(data[flag_at:properties_at])
-        if flag is None:
+        if flag is None or not 0 <= properties_at <= end - _PROPERTIES_HEAD:
             return None
-        opaque, frame_flag, remark_bytes = _binary_head(data, at)
+        opaque, frame_flag, remark_bytes, ext_bytes = _binary_head(data, at)
         (length,) = _value_bytes(data, properties_at + 3)
         properties_at += _PROPERTIES_HEAD
         rest_at = properties_at + length
         reconsumed = self._ends.get(data[rest_at:end])
         born = data[flag_at - 13 : flag_at]
-        if reconsumed is None or remark_bytes or length < 0 or not born.isdigit():
+        if (
+            reconsumed is None
+            or remark_bytes
+            or not properties_at <= rest_at <= end
+            or ext_bytes != end - fields_at
+            or frame_flag & RESPONSE_BIT
+            or not born.isdigit()
+        ):
             return None
         shape, key = topic.shape(data[properties_at:rest_at])
         queue, sys_flag = route
@@ -154,26 +168,29 @@ class SendHeaders:
         return topic
 
     def _learn_parts(self, topic: SendTopic, ext: Ext, fields: bytes) -> None:
-        if list(ext)[:9] != _LETTERS_BEFORE_REST:
+        if list(ext)[:_REST_FROM] != _LETTERS_BEFORE_REST:
             return
-        texts = {letter: _field(letter, value) for letter, value in ext.items()}
-        if b"".join(texts.values()) != fields:
-            return  # fields twice, or empty ones: what is looked up must be all there is
+        texts = [_field(letter, value) for letter, value in ext.items()]
+        if b"".join(texts) != fields:
+            return  # fields twice, or what is no UTF-8: what is looked up must be all there is
         try:
-            queue = topic.find_queue(int(ext["e"] or ""))
-            sys_flag, flag, reconsumed = int(ext["f"] or ""), int(ext["h"] or ""), int(ext.get("j") or "0")
-        except ValueError:
+            header = decode_header(SendMessageHeaderV2, ext)
+        except ProtocolError:
             return
-        if queue is None or not all(-(2**31) <= number < 2**31 for number in (sys_flag, flag, reconsumed)):
+        queue_id, sys_flag, flag = header.queue_id, header.sys_flag, header.flag
+        if queue_id is None or sys_flag is None or flag is None or sys_flag & _UNQUEUED:
+            return
+        queue = topic.find_queue(queue_id)
+        if queue is None:
             return
         if max(len(self._starts), len(self._ends), len(self._flags)) >= PART_COUNT_MAX:
             self._starts.clear()
             self._ends.clear()
             self._flags.clear()
-        self._starts[b"".join([texts[letter] for letter in "abcd"])] = topic
-        topic.learn_route(texts["e"] + texts["f"], queue, sys_flag | topic.extra_sys_flag)
-        self._flags[texts["h"]] = flag
-        self._ends[b"".join([text for letter, text in texts.items() if letter not in "abcdefghi"])] = reconsumed
+        self._starts[b"".join(texts[:4])] = topic
+        topic.learn_route(texts[4] + texts[5], queue, sys_flag | topic.extra_sys_flag)
+        self._flags[texts[7]] = flag
+        self._ends[b"".join(texts[_REST_FROM:])] = header.reconsume_times or 0
 
 
 def _field(name: str, value: str | None) -> bytes:

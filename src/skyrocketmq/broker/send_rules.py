@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from skyrocketmq.broker.answers import no_such_group
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig
@@ -20,10 +21,25 @@ from skyrocketmq.wire.codes import ResponseCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_send import SendMessageHeader, SendMessageHeaderV2
 
-__all__ = ["SendHeader", "check_queue_id", "check_send", "get_group", "get_topic", "put_status_answer"]
+__all__ = [
+    "SendHeader",
+    "check_queue_id",
+    "check_required",
+    "check_send",
+    "get_group",
+    "get_topic",
+    "put_status_answer",
+]
 
 SendHeader = SendMessageHeader | SendMessageHeaderV2
 
+_REQUIRED: Final = {  # attribute -> names on the wire, of version 1 and 2
+    "topic": "topic (b)",
+    "queue_id": "queueId (e)",
+    "sys_flag": "sysFlag (f)",
+    "born_timestamp": "bornTimestamp (g)",
+    "flag": "flag (h)",
+}
 _CODES: Final = {
     PutStatus.PUT_OK: ResponseCode.SUCCESS,
     PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
@@ -39,6 +55,16 @@ def put_status_answer(frame: Frame, status: PutStatus, remark: str) -> Frame:
     """The answer for what the store says; a remark is given where the message is not stored."""
     code = _CODES.get(status, ResponseCode.SYSTEM_ERROR)
     return frame.reply(code, remark=f"{status.name}: {remark}" if remark else None)
+
+
+def check_required(header: SendHeader) -> None:
+    """The fields without which nothing can be stored."""
+    missing = [name for attribute, name in _REQUIRED.items() if getattr(header, attribute) is None]
+    if missing:
+        raise broker_error(
+            ResponseCode.SYSTEM_ERROR,
+            f"the header of a send lacks {', '.join(missing)}, or has something else there than a value: send it",
+        )
 
 
 def check_send(topic: str, config: BrokerConfig, topics: TopicTable, *, now_ms: int) -> None:
@@ -82,6 +108,12 @@ def get_topic(header: SendHeader, topic: str, config: BrokerConfig, topics: Topi
 
 
 def check_queue_id(queue_id: int, topic: TopicConfig, config: BrokerConfig) -> None:
+    """Below 0 the broker picks a queue of those that are written to; else the number has to be one of the topic's."""
+    if queue_id < 0 and topic.write_queue_nums <= 0:
+        raise broker_error(
+            ResponseCode.SYSTEM_ERROR,
+            f"topic {topic.topic_name} has no queue to write to on broker {config.broker_name}: see updateTopic",
+        )
     count = max(topic.read_queue_nums, topic.write_queue_nums)
     if queue_id >= count:
         raise broker_error(
@@ -97,9 +129,5 @@ def get_group(topic: str, config: BrokerConfig, groups: GroupTable) -> Subscript
     name = topic[len(retry_topic("")) :]
     group = groups.find_or_create(name)
     if group is None:
-        raise broker_error(
-            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-            f"consumer group {name} does not exist on broker {config.broker_name}: create it with updateSubGroup, "
-            "or set autoCreateSubscriptionGroup=true",
-        )
+        raise no_such_group(name, config)
     return group

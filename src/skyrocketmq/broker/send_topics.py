@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Final
 
+import msgspec
+
 from skyrocketmq.model import TopicConfig, TopicFilterType
 from skyrocketmq.model import properties as names
 from skyrocketmq.model.flags import MULTI_TAGS
@@ -93,7 +95,8 @@ class AnswerTexts:
 
     def __init__(self, *, store_host: bytes, region: str, trace_on: bool) -> None:
         self.store_host = store_host.hex().upper().encode()
-        self.region = region.encode()
+        self.region = region.encode("utf-8", "replace")
+        self.region_json = msgspec.json.encode(self.region.decode())
         self.trace_on = b"true" if trace_on else b"false"
 
 
@@ -101,21 +104,23 @@ class SendQueue:
     """One queue of a topic, and the answers to sends into it, as formats that lack three numbers.
 
     `json` takes the log offset, the queue offset and the request's number; `binary` takes the packed number first. The
-    binary form holds lengths, so it is made again when queue offsets get another digit.
+    binary form holds lengths: it serves queue offsets from `binary_from` to before `binary_until`, which have as many
+    digits, and is made again for others. They go down too: when a write fails, and when a topic is deleted.
     """
 
-    __slots__ = ("_texts", "binary", "binary_until", "json", "queue")
+    __slots__ = ("_texts", "binary", "binary_from", "binary_until", "json", "queue")
 
     def __init__(self, queue: ConsumeQueue, texts: AnswerTexts) -> None:
         self.queue = queue
         self._texts = texts
         self.json = (
-            b'{"code":0,"extFields":{"MSG_REGION":"%b","TRACE_ON":"%b","msgId":"%b%%016X","queueId":"%d",'
+            b'{"code":0,"extFields":{"MSG_REGION":%b,"TRACE_ON":"%b","msgId":"%b%%016X","queueId":"%d",'
             b'"queueOffset":"%%d"},"flag":1,"language":"PYTHON","opaque":%%d,"serializeTypeCurrentRPC":"JSON",'
-            b'"version":%d}' % (texts.region, texts.trace_on, texts.store_host, queue.queue_id, VERSION_4_9_7)
+            b'"version":%d}'
+            % (_escaped(texts.region_json), texts.trace_on, texts.store_host, queue.queue_id, VERSION_4_9_7)
         )
         self.binary = b""
-        self.binary_until = 0
+        self.binary_from = self.binary_until = 0
 
     def make_binary(self, queue_offset: int) -> bytes:
         """The binary answer for offsets with as many digits as this one."""
@@ -125,7 +130,7 @@ class SendQueue:
             (b"msgId", b"%b%%016X" % texts.store_host, len(texts.store_host) + 16),
             (b"queueId", queue_id, len(queue_id)),
             (b"queueOffset", b"%d", digits),
-            (b"MSG_REGION", texts.region, len(texts.region)),
+            (b"MSG_REGION", _escaped(texts.region), len(texts.region)),
             (b"TRACE_ON", texts.trace_on, len(texts.trace_on)),
         )
         ext = b"".join([_ext_field(name, text, size) for name, text, size in fields])
@@ -133,6 +138,7 @@ class SendQueue:
         header_bytes = _BINARY_HEADER_BYTES + ext_bytes
         start = _answer_start(4 + header_bytes, _BINARY_WORD | header_bytes, 0, Language.PYTHON, VERSION_4_9_7)
         self.binary = _escaped(start) + b"%b" + _escaped(_answer_rest(1, 0, ext_bytes)) + ext
+        self.binary_from = 10 ** (digits - 1) if digits > 1 else 0
         self.binary_until = 10**digits
         return self.binary
 
@@ -182,7 +188,7 @@ class SendTopic:
         if properties.startswith(_UNIQ_MARK):
             shape = self._shapes.get(properties[_KEY_END:])
             key = properties[_KEY_AT:_KEY_END]
-            if shape is not None and b"\x02" not in key and len(key) == UNIQUE_ID_BYTES:
+            if shape is not None and len(key) == UNIQUE_ID_BYTES and b"\x02" not in key and key.isascii():
                 return shape, key
         elif properties.startswith(_KEYS_MARK):
             keys_end = properties.find(b"\x02")
@@ -193,15 +199,19 @@ class SendTopic:
             if (
                 shape is not None
                 and properties.startswith(_UNIQ_MARK, keys_end + 1)
-                and b"\x02" not in key
                 and len(key) == UNIQUE_ID_BYTES
+                and b"\x02" not in key
             ):
                 keys = properties[len(_KEYS_MARK) : keys_end]
-                if keys:
+                if keys and keys.isascii() and key.isascii():
                     return shape.with_keys(keys), key
         return self._learn(properties)
 
     def _learn(self, properties: bytes) -> tuple[SendShape, bytes]:
+        if not properties.isascii():
+            # Bytes that are no text become replacement characters, as in the general way. Above, whatever is not ASCII
+            # is looked up as it is: only text is ever kept, so nothing else is found.
+            properties = properties.decode("utf-8", "replace").encode()
         shape, key = SendShape.make(self.keys, properties, cluster=self._cluster)
         before, found, after = split_unique_key(properties)
         # A shape serves other messages only if nothing but the id, or keys in front of it, can differ.

@@ -24,6 +24,7 @@ from typing import Final
 
 from skyrocketmq.config import BrokerRole, StoreConfig
 from skyrocketmq.errors import FlushFailed, StoreError
+from skyrocketmq.model.flags import TransactionType, transaction_type
 from skyrocketmq.model.offsets import LogOffset, QueueOffset
 from skyrocketmq.ports import Clock, Disk, FileLock
 from skyrocketmq.store.appender import REFUSED, Appender, Arrival
@@ -32,6 +33,7 @@ from skyrocketmq.store.cold_reads import ColdReads, Pending, Steps
 from skyrocketmq.store.commit_log import CommitLog
 from skyrocketmq.store.consume_queue import ConsumeQueue
 from skyrocketmq.store.consume_queues import ConsumeQueues
+from skyrocketmq.store.file_rows import make_directories
 from skyrocketmq.store.flushing import LogFlusher
 from skyrocketmq.store.index import Index
 from skyrocketmq.store.index_file import IndexLayout
@@ -60,6 +62,7 @@ UNKNOWN_HOST: Final = bytes(8)
 CLOSING_ATTEMPTS: Final = 3
 NOWHERE: Final = LogOffset(-1)
 NO_PLACE: Final = QueueOffset(-1)
+_QUEUED: Final = (TransactionType.NONE, TransactionType.COMMIT)  # others have no place in a queue
 _SLAVE_KEEPS_OFFSET: Final = frozenset(
     {
         GetStatus.NO_MESSAGE_IN_QUEUE,
@@ -181,8 +184,11 @@ class MessageStore:
         self._tasks = self._upkeep.jobs()
 
     def _take_lock(self) -> FileLock:
-        self._disk.make_directories(self.config.root_path)
-        return self._disk.lock(self._path("lock"))
+        make_directories(self._disk, self.config.root_path)
+        lock = self._disk.lock(self._path("lock"))
+        for directory in (*self.config.commit_log_directories, self._path("consumequeue"), self._path("index")):
+            make_directories(self._disk, directory)
+        return lock
 
     def _load(self) -> Recovered:
         self.log.load()
@@ -304,7 +310,8 @@ class MessageStore:
         return [PutResult(appender.refusal.status, remark=appender.refusal.remark)] * len(messages)
 
     def _add(self, message: NewMessage, queue: ConsumeQueue, shape: RecordShape, key: bytes) -> PutResult:
-        queue_offset = QueueOffset(queue.next_offset)
+        is_queued = transaction_type(message.sys_flag) in _QUEUED
+        queue_offset = QueueOffset(queue.next_offset if is_queued else 0)
         log_offset = self.appender.add_special(
             queue,
             shape,

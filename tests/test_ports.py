@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from skyrocketmq.errors import StoreLocked
-from skyrocketmq.ports import Clock, Disk, File, Link, LocalDisk, SystemClock, TcpLink, every
+from skyrocketmq.ports import Clock, Disk, DiskUsage, File, Link, LocalDisk, SystemClock, TcpLink, every
 from skyrocketmq.testing import ManualClock
 
 PAGE = 4096
@@ -129,6 +129,15 @@ class TestLocalDisk:
         assert disk.modified_ms(tmp_path / "a") == 1234
         usage = disk.usage(tmp_path)
         assert 0 < usage.used_bytes + usage.free_bytes <= usage.total_bytes
+
+    @pytest.mark.parametrize(
+        ("used_bytes", "free_bytes", "expected"),
+        [(13, 77, 0.15), (0, 77, 0.0), (77, 0, 1.0), (1, 999, 0.01), (0, 0, 0.0)],
+    )
+    def test_what_is_kept_for_root_counts_as_neither_used_nor_free(
+        self, used_bytes: int, free_bytes: int, expected: float
+    ) -> None:
+        assert DiskUsage(252, used_bytes, free_bytes).used_ratio == expected
 
     def test_a_lock_keeps_other_processes_out_until_it_is_released(self, disk: LocalDisk, tmp_path: Path) -> None:
         path = tmp_path / "lock"

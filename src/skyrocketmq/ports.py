@@ -130,7 +130,13 @@ class DiskUsage:
 
     total_bytes: int
     used_bytes: int
-    free_bytes: int
+    free_bytes: int  # for us: what is kept for root is neither free nor used
+
+    @property
+    def used_ratio(self) -> float:
+        """How full it is, rounded up to a whole percent: what `df` says, and Apache's broker acts on."""
+        usable_bytes = self.used_bytes + self.free_bytes
+        return -(-self.used_bytes * 100 // usable_bytes) / 100 if usable_bytes else 0.0
 
 
 @runtime_checkable

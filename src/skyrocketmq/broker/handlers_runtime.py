@@ -92,19 +92,15 @@ class RuntimeHandlers:
         """How full the partitions are, the emptiest first in line for new files. Blocks."""
         store = self._config.current.store
         usages = {path: self._usage(path) for path in store.commit_log_directories}
-        ratios = {path: _used_ratio(usage) for path, usage in usages.items()}
+        ratios = {path: usage.used_ratio for path, usage in usages.items()}
         total_bytes = sum(usage.total_bytes for usage in usages.values())
         free_bytes = sum(usage.free_bytes for usage in usages.values())
         return {
             **{f"commitLogDiskRatio_{path}": str(ratio) for path, ratio in ratios.items()},
             "commitLogDiskRatio": str(min(ratios.values())),
-            "consumeQueueDiskRatio": str(_used_ratio(self._usage(store.root_path))),
+            "consumeQueueDiskRatio": str(self._usage(store.root_path).used_ratio),
             "commitLogDirCapacity": f"Total : {byte_text(total_bytes)}, Free : {byte_text(free_bytes)}.",
         }
 
     def _usage(self, path: Path) -> DiskUsage:
         return self._disk.usage(path if self._disk.exists(path) else self._config.current.store.root_path)
-
-
-def _used_ratio(usage: DiskUsage) -> float:
-    return usage.used_bytes / usage.total_bytes if usage.total_bytes else 0.0

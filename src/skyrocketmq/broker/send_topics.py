@@ -12,7 +12,7 @@ nothing else share a shape:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
@@ -234,7 +234,3 @@ class SendTopic:
         if len(self.routes) >= ROUTE_COUNT_MAX:
             self.routes.clear()
         self.routes[text] = (queue, sys_flag)
-
-    def queues(self) -> Iterator[SendQueue]:
-        """The queues that were sent to."""
-        return (queue for queue in self._queues if queue is not None)

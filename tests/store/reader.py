@@ -73,13 +73,21 @@ class Content:
         return [each for each in self.records if (each.topic, each.queue_id) == (topic, queue_id) and each.is_queued]
 
 
-def check_store(disk: Disk, root: Path, sizes: Sizes, *, has_index: bool = True) -> Content:
-    """Read a store that was closed and assert that all its parts agree."""
+def check_store(
+    disk: Disk, root: Path, sizes: Sizes, *, has_index: bool = True, deleted: frozenset[str] = frozenset()
+) -> Content:
+    """Read a store that was closed and assert that all its parts agree.
+
+    `deleted` are topics whose queues were deleted: the log still has their records.
+    """
     assert not disk.exists(root / "abort"), "a closed store is not marked as in use"
     assert disk.read(root / "lock") == b"lock"
     records, end = read_log(disk, root, sizes)
     queues = read_queues(disk, root, sizes)
-    check_queues(records, queues)
+    check_queues(
+        [record for record in records if record.topic not in deleted],
+        {name: cells for name, cells in queues.items() if name[0] not in deleted},
+    )
     if has_index:
         check_index(disk, root, sizes, records)
     times = read_checkpoint(disk, root)

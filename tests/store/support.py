@@ -69,10 +69,10 @@ def memory_disk(**options: Any) -> FaultyDisk:
     return FaultyDisk(directories=[ROOT], **options)
 
 
-def check(disk: Disk, config: StoreConfig | None = None) -> Content:
+def check(disk: Disk, config: StoreConfig | None = None, *, deleted: frozenset[str] = frozenset()) -> Content:
     """All that the formats promise holds in the closed store; returns what it holds."""
     config = config or store_config()
-    return check_store(disk, config.root_path, sizes_of(config), has_index=config.index_enable)
+    return check_store(disk, config.root_path, sizes_of(config), has_index=config.index_enable, deleted=deleted)
 
 
 def new_message(

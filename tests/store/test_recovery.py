@@ -107,7 +107,7 @@ async def test_a_new_store_is_empty_and_makes_its_files_when_needed() -> None:
         await clock.settle()
         assert store.log.max_offset == 0
         assert disk.read(ROOT / "abort") == b""
-    assert disk.list(ROOT) == ["checkpoint", "checkpoint.json", "commitlog", "lock"]
+    assert disk.list(ROOT) == ["checkpoint", "checkpoint.json", "commitlog", "consumequeue", "index", "lock"]
     assert disk.list(ROOT / "commitlog") == []
     check(disk)
 

@@ -229,7 +229,6 @@ class CommitLog:
         used: dict[Path, float] = {}
         if len(self._directories) > 1:
             for directory in self._directories:
-                self._disk.make_directories(directory)
                 usage = self._disk.usage(directory)
                 used[directory] = usage.used_bytes / max(usage.used_bytes + usage.free_bytes, 1)
         directory = directory_for(

@@ -71,6 +71,9 @@ class ConfigFile:
 
     def save_bytes(self, data: bytes) -> None:
         """Write content that is encoded already."""
-        self._disk.make_directories(self.path.parent)
+        directory = self.path.parent
+        if not self._disk.exists(directory):
+            self._disk.make_directories(directory)
+            self._disk.sync_directory(directory.parent)  # else a power cut may take it, with the files in it
         self._disk.replace(self.path, data, keep_backup=not self._is_broken)
         self._is_broken = False

@@ -26,6 +26,7 @@ __all__ = [
     "directory_for",
     "file_name",
     "load_row",
+    "make_directories",
     "translated",
     "wrong_size",
 ]
@@ -92,6 +93,14 @@ def _size(disk: Disk, path: Path) -> int:
         file.close()
 
 
+def make_directories(disk: Disk, path: Path) -> None:
+    """Make a directory and those above it, with durable names: else a power cut may take all that is in it. Blocks."""
+    missing = [directory for directory in (path, *path.parents) if not disk.exists(directory)]
+    disk.make_directories(path)
+    for directory in reversed(missing):
+        disk.sync_directory(directory.parent)
+
+
 def create_reserved(disk: Disk, path: Path, file_bytes: int) -> None:
     """Make a file of full size whose blocks are reserved: a full disk is an error here, never at a later write.
 
@@ -99,10 +108,11 @@ def create_reserved(disk: Disk, path: Path, file_bytes: int) -> None:
     exist unfinished, and the caller, who knows whether it is in use already, deletes it.
     """
     try:
-        disk.make_directories(path.parent)
+        make_directories(disk, path.parent)
         file = disk.open(path, create=True)
         try:
             file.allocate(file_bytes)
+            file.fdatasync()  # its size has to survive a power cut: a short file with messages would be refused
         finally:
             file.close()
         disk.sync_directory(path.parent)

@@ -90,7 +90,6 @@ class Index:
         if last is not None and not last.is_full:
             last.open_for_writing()
             return last
-        self._disk.make_directories(self._directory)
         file = IndexFile(self._open_files, self._directory / self._new_name(last), self._layout)
         file.create(self._disk, after=last)
         if last is not None:
@@ -140,50 +139,61 @@ class Index:
     # --------------------------------------------------------------------------------------- loading and recovery
 
     def load(self) -> bool:
-        """Find the files; False if one has another size, so that the whole index must be made anew. Blocks."""
-        for name in self._disk.list(self._directory):
-            if len(name) != NAME_DIGITS or not (name.isascii() and name.isdecimal()):
-                logger.warning("not an index file, ignored", extra={"path": str(self._directory / name)})
-                continue
-            path = self._directory / name
-            size = self._open_files.get(path).size()
-            if size != self._layout.file_bytes:
-                logger.warning(
-                    "index file of another size: the index is made anew",
-                    extra={"path": str(path), "bytes": size, "expected": self._layout.file_bytes},
-                )
-                return False
-            file = IndexFile(self._open_files, path, self._layout)
-            file.load()
+        """Find the files; False if one has another size, so that the whole index must be made anew. Blocks.
+
+        A last file of another size is dropped: most likely a crash came before its size was on disk.
+        """
+        names = [name for name in self._disk.list(self._directory) if self._is_name(name)]
+        for name in names:
+            file = IndexFile(self._open_files, self._directory / name, self._layout)
             self.files.append(file)
+            size = self._open_files.get(file.path).size()
+            if size == self._layout.file_bytes:
+                file.load()
+                continue
+            logger.warning(
+                "index file of another size, its part is made anew",
+                extra={"path": str(file.path), "bytes": size, "expected": self._layout.file_bytes},
+            )
+            self._drop(file)
+            if name != names[-1]:
+                return False
         return True
 
-    def repair(self, *, first: int, synced_end: int | None, log_end: int) -> int:
-        """After a crash: mend the files from number `first` on; returns the log offset to index from. Blocks.
+    def _is_name(self, name: str) -> bool:
+        if len(name) == NAME_DIGITS and name.isascii() and name.isdecimal():
+            return True
+        logger.warning("not an index file, ignored", extra={"path": str(self._directory / name)})
+        return False
 
-        `synced_end` is the log offset up to which the index was synced, if that is known; see `IndexFile.repair`.
+    def cut(self, end: int, *, suspects_from: int | None = None) -> None:
+        """Forget messages from log offset `end` on; what is before is known to be on disk. Blocks.
+
+        Files from number `suspects_from` on were written to before a crash: their slots are made anew in any case.
         """
-        resume = self.files[first - 1].end_offset + 1 if first else 0
-        for file in self.files[first:]:
-            is_last = file is self.files[-1]
-            resume = file.repair(synced_end=synced_end, log_end=log_end, is_last=is_last)
-            if not file.is_full:
-                for later in self.files[self.files.index(file) + 1 :]:
-                    self._drop(later)
+        for number, file in enumerate(list(self.files)):
+            if file.end_offset >= end or (suspects_from is not None and number >= suspects_from):
+                file.cut(end)
                 if file.count <= 1:
                     self._drop(file)
-                break
-        if synced_end is not None:
-            return synced_end
-        if self.files and self.files[-1].end_offset == resume:  # the message had its first keys in the file before
-            self.cut(resume)
-        return resume
 
-    def cut(self, end: int) -> None:
-        """Forget messages from this log offset on: the log ends here. Blocks."""
-        if self.end_offset >= end:
-            first = next(number for number, file in enumerate(self.files) if file.end_offset >= end)
-            self.repair(first=first, synced_end=end, log_end=end)
+    def keep_synced(self, synced_ms: int) -> int:
+        """After a crash, when only a time is known: keep files that were full and synced before it, drop the others.
+
+        Returns the log offset to index from. Blocks.
+        """
+        trusted = 0
+        for file in self.files:
+            if not (file.is_full and 0 < file.end_ms <= synced_ms):
+                break
+            trusted += 1
+        for file in self.files[trusted:]:
+            self._drop(file)
+        if not self.files:
+            return 0
+        resume = self.files[-1].end_offset
+        self.cut(resume)  # that message may have had more keys in the next file, so it is indexed again
+        return resume
 
     def _drop(self, file: IndexFile) -> None:
         self.files.remove(file)

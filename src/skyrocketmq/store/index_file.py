@@ -12,7 +12,7 @@ newest entry, each entry that of the one before it.
 Rule 2: header and slots are written through a map, because they are touched here and there; entries follow each other
 and are written by one `pwrite` a batch. Only the mapped part is reserved on the disk: in a mapped page a full disk
 would kill the process.
-Rule 3: what is written here can be made again from the log. After a crash the slots are not believed (`repair`).
+Rule 3: what is written here can be made again from the log. After a crash the slots are not believed (`cut`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SLOT_BYTES: Final = 4
 ENTRY_BYTES: Final = 20
 SECONDS_MAX: Final = 2**31 - 1
 PAUSE_EVERY: Final = 2_000  # entries followed in one go; a key of millions of messages must not hold the loop
-REPAIR_STEP: Final = 50_000  # entries read at once
+CUT_STEP: Final = 50_000  # entries read at once
 assert (HEADER.size, SLOT.size, ENTRY.size) == (HEADER_BYTES, SLOT_BYTES, ENTRY_BYTES)
 
 
@@ -215,52 +215,26 @@ class IndexFile:
 
     # --------------------------------------------------------------------------------------------------- recovery
 
-    def repair(self, *, synced_end: int | None, log_end: int, is_last: bool) -> int:
-        """After a crash: keep the entries that can be trusted, make the slots anew, and say from where to index again.
+    def cut(self, end: int) -> None:
+        """Keep the entries of messages before log offset `end`, which are known to be good, and make the slots anew.
 
-        Entries of messages below `synced_end` were synced and are kept, later ones dropped. Where that is not known,
-        every entry must fit to those before it: entries were written in order, and each must name the newest one of
-        its slot as its predecessor. The first that does not ends the good part; the message it stops at may have more
-        keys, so that one is indexed again as a whole. Blocks.
+        After a crash the slots may point anywhere: they are written here and there, and the system writes pages as it
+        likes. The entries follow each other; what was synced of them is intact. Blocks.
         """
         slot_count = self._layout.slot_count
         slots = array("i", bytes(SLOT_BYTES * slot_count))
-        end = log_end if synced_end is None else synced_end
-        number, last_offset, last_seconds = 1, self.begin_offset, 0
-        is_good = self.begin_ms > 0
-        while is_good and number < self._layout.entry_count:
-            length = min(REPAIR_STEP, self._layout.entry_count - number) * ENTRY_BYTES
+        number, last_offset, has_more = 1, 0, True
+        while has_more and number < self._layout.entry_count:
+            length = min(CUT_STEP, self._layout.entry_count - number) * ENTRY_BYTES
             data = self._open_files.get(self.path).pread(length, self._entry_at(number))
-            for key_hash, log_offset, seconds, previous in ENTRY.iter_unpack(data):
-                slot = key_hash % slot_count
-                if (
-                    key_hash < 0
-                    or not last_offset <= log_offset < end
-                    or key_hash == log_offset == 0
-                    or (synced_end is None and (seconds < last_seconds or previous != slots[slot]))
-                ):
-                    is_good = False
+            for key_hash, log_offset, _, _ in ENTRY.iter_unpack(data):
+                if not last_offset <= log_offset < end or key_hash == log_offset == 0:
+                    has_more = False
                     break
-                slots[slot] = number
-                last_offset, last_seconds = log_offset, seconds
+                slots[key_hash % slot_count] = number
+                last_offset = log_offset
                 number += 1
-        if synced_end is None and (is_last or number < self._layout.entry_count):
-            number = self._without_last_message(number, slots)
         self._rewrite(slots, count=number)
-        return last_offset
-
-    def _without_last_message(self, number: int, slots: array[int]) -> int:
-        """Drop the entries of the last message; returns the number of the next entry."""
-        file = self._open_files.get(self.path)
-        last_offset: int | None = None
-        while number > 1:
-            key_hash, log_offset, _, previous = ENTRY.unpack(file.pread(ENTRY_BYTES, self._entry_at(number - 1)))
-            if last_offset is not None and log_offset != last_offset:
-                break
-            last_offset = log_offset
-            slots[key_hash % self._layout.slot_count] = previous
-            number -= 1
-        return number
 
     def _rewrite(self, slots: array[int], *, count: int) -> None:
         """Write the slots and a header for so many entries; what follows them becomes zeros."""

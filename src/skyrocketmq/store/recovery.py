@@ -8,7 +8,7 @@ The log is the truth. Three situations, by what the last owner left behind:
 2. No snapshot, clean stop: Apache's broker was here. The last three log files are read for the end, queues and index
    are believed, and records that no queue has yet are dispatched.
 3. No snapshot, no clean stop: the log is read from the file that the checkpoint's times lead to, queues are cut back
-   to where that file begins, the index is mended.
+   to where that file begins, of the index only what was surely synced is kept.
 
 In all three a queue that turns out to lack messages, or an index that lacks files, is built from the log's beginning.
 All of this runs in one helper thread before anybody else sees the store.
@@ -163,8 +163,8 @@ class Recovery:
             return 0
         if self._is_clean:
             return snapshot.log_offset
-        first = len(snapshot.index_files) - 1 if snapshot.index_files else 0
-        return index.repair(first=first, synced_end=snapshot.log_offset, log_end=snapshot.log_offset)
+        index.cut(snapshot.log_offset, suspects_from=max(len(snapshot.index_files) - 1, 0))
+        return snapshot.log_offset
 
     def _recover_foreign_clean_stop(self) -> None:
         newest = 0
@@ -194,10 +194,7 @@ class Recovery:
         index_from = queues_from
         index = self._index
         if index is not None and not self._is_index_lost:
-            suspects = [number for number, file in enumerate(index.files) if file.end_ms > self._times.index_ms]
-            first = min(suspects, default=max(len(index.files) - 1, 0))
-            log_end = self._log.file_starts[-1] + self._log.file_bytes
-            index_from = max(index.repair(first=first, synced_end=None, log_end=log_end), int(self._log.min_offset))
+            index_from = max(index.keep_synced(self._times.index_ms), int(self._log.min_offset))
         self._scan(min(queues_from, index_from), queues_from=queues_from, index_from=index_from, trusted_end=0)
 
     # ------------------------------------------------------------------------------------------- reading the log

@@ -1,0 +1,134 @@
+"""The power goes at every single call that changes the disk, and what was promised is there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from skyrocketmq.config import FlushDiskType
+from skyrocketmq.store import MessageStore, PutStatus
+from skyrocketmq.testing.clock import ManualClock
+from skyrocketmq.testing.disk import FaultyDisk, PowerLost
+from tests.store.support import check, killed_store, memory_disk, new_message, open_store, store_config, unique_id
+
+CONFIG = store_config(
+    flush_disk_type=FlushDiskType.SYNC_FLUSH, commit_log_file_bytes=4096, queue_file_bytes=100, index_entry_count=8
+)
+SURVIVALS = {"all lost": (None, False), "all kept": (None, True), "some": (1, False), "others": (2, False)}
+
+
+class Sender:
+    """Sends numbered messages, and remembers which were sent and which were acknowledged as durable."""
+
+    def __init__(self, disk: FaultyDisk) -> None:
+        self.disk = disk
+        self.sent = 0
+        self.acknowledged: list[int] = []
+
+    async def send(self, store: MessageStore, *, body_bytes: int = 250) -> None:
+        number, self.sent = self.sent, self.sent + 1
+        message = new_message(
+            "T", number % 2, b"%05d" % number + b"." * body_bytes, unique=unique_id(number), keys=f"k{number}"
+        )
+        if store.put(message).status is not PutStatus.PUT_OK:
+            return
+        statuses: list[PutStatus] = []
+        store.when_flushed(store.log.max_offset, statuses.append)
+        while not statuses:
+            if not self.disk.is_powered:
+                raise PowerLost("while a sender waited")
+            await asyncio.sleep(0)
+        if statuses == [PutStatus.PUT_OK]:
+            self.acknowledged.append(number)
+
+
+async def appends(store: MessageStore, sender: Sender) -> None:
+    for _ in range(14):
+        await sender.send(store)
+
+
+async def checkpoints(store: MessageStore, sender: Sender) -> None:
+    for number in range(14):
+        await sender.send(store)
+        if number % 5 == 3:
+            await store.checkpoint()
+
+
+async def deletes_another_topic(store: MessageStore, sender: Sender) -> None:
+    for number in range(6):
+        store.put(new_message("Other", 0, b"other"))
+        await sender.send(store)
+        if number % 3 == 2:
+            await store.delete_topic_queues("Other")
+
+
+async def count_calls(work: Callable[[MessageStore, Sender], Awaitable[None]]) -> int:
+    disk = memory_disk()
+    async with open_store(disk, CONFIG, clock=ManualClock()) as store:
+        await work(store, Sender(disk))
+    return len(disk.calls)
+
+
+async def live(
+    disk: FaultyDisk, work: Callable[[MessageStore, Sender], Awaitable[None]] | None, sender: Sender
+) -> None:
+    """Open, work, close, until the power goes, which may be at any of these."""
+    try:
+        async with open_store(disk, CONFIG, clock=ManualClock()) as store:
+            if work is not None:
+                await work(store, sender)
+    except PowerLost:
+        pass
+
+
+async def check_survivor(disk: FaultyDisk, sender: Sender) -> None:
+    """Recovery works, and works again after a crash of its own; what was acknowledged is there, nothing is invented."""
+    async with open_store(disk, CONFIG) as store:
+        after = Sender(disk)
+        after.sent = 90_000
+        await after.send(store)
+    content = check(disk, CONFIG, deleted=frozenset({"Other"}))
+    stored = [int(record.body[:5]) for record in content.records if record.topic == "T"]
+    assert stored[-1] == 90_000
+    numbers = stored[:-1]
+    assert numbers == sorted(set(numbers)), "in order, and none twice"
+    assert set(sender.acknowledged) <= set(numbers)
+    assert set(numbers) <= set(range(sender.sent))
+    for record in content.records:
+        assert record.topic != "T" or set(record.body[5:]) <= {ord(".")}
+        assert record.topic != "T" or record.properties["UNIQ_KEY"] == unique_id(int(record.body[:5]))
+
+
+@pytest.mark.parametrize("work", [appends, checkpoints, deletes_another_topic])
+@pytest.mark.parametrize("survival", SURVIVALS.values(), ids=SURVIVALS)
+async def test_what_was_acknowledged_survives_a_power_cut_at_any_disk_call(
+    work: Callable[[MessageStore, Sender], Awaitable[None]], survival: tuple[int | None, bool]
+) -> None:
+    seed, keep = survival
+    for crash_at in range(await count_calls(work)):
+        disk = memory_disk(crash_at=crash_at)
+        sender = Sender(disk)
+        await live(disk, work, sender)
+        survivor = disk.after_power_loss(None if seed is None else seed * 1000 + crash_at, keep=keep)
+        try:
+            await check_survivor(survivor, sender)
+        except BaseException as error:
+            error.add_note(f"crash_at={crash_at}, survival={survival}, calls={disk.calls[-3:]}")
+            raise
+
+
+async def test_recovery_itself_may_be_cut_off_at_any_disk_call() -> None:
+    disk = memory_disk()
+    sender = Sender(disk)
+    async with killed_store(disk, CONFIG, clock=ManualClock()) as store:
+        await checkpoints(store, sender)
+    probe = disk.after_power_loss(7)
+    async with open_store(probe, CONFIG):
+        calls = len(probe.calls)
+    for crash_at in range(calls):
+        first = disk.after_power_loss(7)
+        first.crash_at = crash_at
+        await live(first, None, sender)
+        await check_survivor(first.after_power_loss(crash_at), sender)

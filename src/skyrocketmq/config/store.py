@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -415,7 +416,7 @@ class StoreConfig(Section, title="store"):
     @property
     def delay_levels_ms(self) -> tuple[int, ...]:
         """The delay of level 1, 2, ... in milliseconds."""
-        return tuple(_delay_ms(level) for level in self.delay_levels.split())
+        return _delays_ms(self.delay_levels)
 
     @property
     def uses_transient_pool(self) -> bool:
@@ -429,6 +430,11 @@ class StoreConfig(Section, title="store"):
     def _paths(self, text: str) -> tuple[Path, ...]:
         pieces = (piece.strip() for piece in text.split(self.path_separator))
         return tuple(sorted({Path(piece) for piece in pieces if piece}))
+
+
+@lru_cache(maxsize=16)  # asked for at every delayed message
+def _delays_ms(levels: str) -> tuple[int, ...]:
+    return tuple(_delay_ms(level) for level in levels.split())
 
 
 def _delay_ms(level: str) -> int:

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.interop.apache import Apache
 from tests.interop.ours import Broker, NameServer, Up, running
 from tests.interop.processes import RunningServer
@@ -62,6 +64,8 @@ def our_single_broker(apache: Apache, directory: Path, config: Mapping[str, str]
         yield Cluster(server.namesrv_address, {BROKER_NAMES[0]: server})
 
 
+ON_APACHES = pytest.param("apache", marks=pytest.mark.reference)
+"""A fixture's parameter for Apache's own cluster, where a check shows that it is right."""
 CLUSTERS: Mapping[str, Callable[[Apache, Path, Mapping[str, str]], AbstractContextManager[Cluster]]] = {
     "apache": apaches_cluster,
     "ours": our_cluster,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.interop.apache import DEFAULT_CLUSTER, Apache
-from tests.interop.clusters import CLUSTERS, Cluster
+from tests.interop.clusters import CLUSTERS, ON_APACHES, Cluster
 from tests.interop.driver import (
     Driver,
     JavaError,
@@ -49,11 +49,10 @@ SETTINGS = {
     "ours, one broker, binary headers": Setting("ours, one broker", "binary"),
     "apache": Setting("apache", "json"),
 }
-APACHE = pytest.param("apache", marks=pytest.mark.reference)
-only_apache_has_it = pytest.mark.parametrize("setting", [APACHE], indirect=True)
+only_apache_has_it = pytest.mark.parametrize("setting", [ON_APACHES], indirect=True)
 
 
-@pytest.fixture(scope="module", params=[APACHE if name == "apache" else name for name in SETTINGS])
+@pytest.fixture(scope="module", params=[ON_APACHES if name == "apache" else name for name in SETTINGS])
 def setting(request: pytest.FixtureRequest) -> Setting:
     return SETTINGS[request.param]
 

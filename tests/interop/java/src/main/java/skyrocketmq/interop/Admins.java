@@ -4,7 +4,9 @@ import com.alibaba.fastjson.JSONArray;
 import com.alibaba.fastjson.JSONObject;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import java.util.Map;
 import org.apache.rocketmq.client.MQAdmin;
 import org.apache.rocketmq.client.QueryResult;
@@ -52,7 +54,7 @@ final class Admins {
      * prints to the process's standard output and leaves its name server address in a system property. A command line
      * that mqadmin cannot read would end this process; such tests start mqadmin as a process of its own.
      */
-    private synchronized Object mqadmin(JSONObject args) {
+    private synchronized Object mqadmin(JSONObject args) throws Exception {
         JSONArray arguments = args.getJSONArray("arguments");
         ByteArrayOutputStream printed = new ByteArrayOutputStream();
         PrintStream out = System.out;
@@ -61,12 +63,20 @@ final class Admins {
         System.setOut(capture);
         System.setErr(capture);
         try {
+            forgetCommands();
             MQAdminStartup.main0(arguments.toJavaList(String.class).toArray(new String[0]), null);
         } finally {
             System.setOut(out);
             System.setErr(err);
         }
         return printed.toString(StandardCharsets.UTF_8);
+    }
+
+    /** Some commands keep the client that they have shut down; mqadmin makes them all anew if it knows none. */
+    private static void forgetCommands() throws Exception {
+        Field commands = MQAdminStartup.class.getDeclaredField("subCommandList");
+        commands.setAccessible(true);
+        ((List<?>) commands.get(null)).clear();
     }
 
     private MQAdmin asking(JSONObject args) {

@@ -18,6 +18,8 @@ import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.common.protocol.header.QueryConsumerOffsetRequestHeader;
 import org.apache.rocketmq.common.protocol.heartbeat.MessageModel;
 
 /** Push consumers: they record what they get, and fail or dawdle as the test wishes. */
@@ -126,11 +128,23 @@ final class PushConsumers {
     }
 
     /** The group's offset of a {@code queue}, from where it is kept: the broker, or a file when broadcasting. */
-    private Object consumedOffset(JSONObject args) {
+    private Object consumedOffset(JSONObject args) throws Exception {
         DefaultMQPushConsumer consumer = handles.client(args, DefaultMQPushConsumer.class);
+        MessageQueue queue = Messages.readQueue(args.getJSONObject("queue"));
         consumer.getDefaultMQPushConsumerImpl().persistConsumerOffset();
-        return consumer.getDefaultMQPushConsumerImpl().getOffsetStore()
-            .readOffset(Messages.readQueue(args.getJSONObject("queue")), ReadOffsetType.READ_FROM_STORE);
+        if (consumer.getMessageModel() == MessageModel.BROADCASTING) {
+            return consumer.getDefaultMQPushConsumerImpl().getOffsetStore()
+                .readOffset(queue, ReadOffsetType.READ_FROM_STORE);
+        }
+        // Not by the consumer's own offset store: that would take what the broker says for its own, and forget what was
+        // consumed while it asked.
+        MQClientInstance instance = consumer.getDefaultMQPushConsumerImpl().getmQClientFactory();
+        QueryConsumerOffsetRequestHeader header = new QueryConsumerOffsetRequestHeader();
+        header.setConsumerGroup(consumer.getConsumerGroup());
+        header.setTopic(queue.getTopic());
+        header.setQueueId(queue.getQueueId());
+        return instance.getMQClientAPIImpl()
+            .queryConsumerOffset(instance.findBrokerAddressInPublish(queue.getBrokerName()), header, 5_000);
     }
 
     /** How the listener acts; every field may be absent. */

@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from skyrocketmq.errors import ProtocolError
+from skyrocketmq.errors import IllegalArgument, ProtocolError
 from skyrocketmq.model import properties as names
 from skyrocketmq.model.flags import TransactionType, transaction_type
-from skyrocketmq.model.names import SCHEDULE_TOPIC
-from skyrocketmq.store import MessageStore, NewMessage, PutResult
+from skyrocketmq.model.names import SCHEDULE_TOPIC, check_topic
+from skyrocketmq.store import MessageStore, NewMessage, PutResult, PutStatus
 from skyrocketmq.wire.properties import split_properties
 from skyrocketmq.wire.records import HEADS, scan_record
 
@@ -96,6 +96,10 @@ class MessageWriter:
         topic, queue_id = message.topic, message.queue_id
         level = min(delay_level_of(properties), len(self._store.config.delay_levels_ms))
         if level > 0 and transaction_type(message.sys_flag) in _DELAYABLE:
+            try:
+                check_topic(topic)  # later there would be nobody left to tell
+            except IllegalArgument as error:
+                return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=str(error))
             properties[_DELAY] = b"%d" % level
             properties[_REAL_TOPIC] = topic.encode()
             properties[_REAL_QUEUE_ID] = b"%d" % queue_id

@@ -58,6 +58,7 @@ public final class Driver {
         PushConsumers.addTo(operations, handles);
         PullConsumers.addTo(operations, handles);
         Admins.addTo(operations, handles);
+        Allocations.addTo(operations);
         answer(ready());
 
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));

@@ -11,7 +11,6 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
-import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.consumer.store.ReadOffsetType;
 import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
@@ -43,11 +42,11 @@ final class PushConsumers {
     /**
      * {@code group}, {@code subscriptions} (list of {@code topic} with {@code tags} or {@code sql}), {@code model}
      * (CLUSTERING, BROADCASTING), {@code orderly}, {@code from} (last, first, or yyyyMMddHHmmss), {@code behaviour} as
-     * in {@link Behaviour}, {@code trace}.
+     * in {@link Behaviour}, {@code trace}, {@code strategy} as in {@link Allocations}.
      */
     private Object start(JSONObject args) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args.getString("namespace"), args.getString("group"),
-            Handles.signing(args), new AllocateMessageQueueAveragely(), args.getBooleanValue("trace"), null);
+            Handles.signing(args), Allocations.strategy(args), args.getBooleanValue("trace"), null);
         Handles.configure(consumer, args);
         if (args.containsKey("model")) {
             consumer.setMessageModel(MessageModel.valueOf(args.getString("model")));

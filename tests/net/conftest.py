@@ -29,4 +29,4 @@ async def nothing_is_left_behind() -> AsyncIterator[None]:
         if not left:
             return
         await asyncio.sleep(0.01)
-    pytest.fail(f"left behind: {left}")
+    pytest.fail(f"{len(left)} left behind: {left[:10]}")

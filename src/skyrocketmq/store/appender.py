@@ -313,14 +313,15 @@ class Appender:
         """Write what was added. False: messages from `failed_from` on are not stored, and `refusal` says why."""
         if self._pieces:
             self._write()
-        if self._is_broken:
-            self._is_broken = False
+        was_broken, self._is_broken = self._is_broken, False
+        if was_broken:
             self.follow_log()
-            return False
-        if self._arrivals:
+        if self._arrivals:  # also of what was stored before the failure
             arrivals, self._arrivals = self._arrivals, []
+            failure = self.refusal, self.failed_from
             self.on_arrival(arrivals)
-        return True
+            self.refusal, self.failed_from = failure  # whoever listens may have put something himself
+        return not was_broken
 
     def settle(self) -> bool:
         """Write what another's open batch has added so far, so that readers see it and `put` comes after it.

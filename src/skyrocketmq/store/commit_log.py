@@ -141,9 +141,25 @@ class CommitLog:
             writer.pwrite(data, first - current.start)
         except OSError as error:
             self._garbage_end = max(self._garbage_end, first + len(data))
+            self.erase_garbage()
             raise translated(error, current.path) from error
         self._garbage_end = 0
         self.max_offset = LogOffset(end)
+
+    def erase_garbage(self) -> None:
+        """Wipe what a failed write has left: whole records may be among it, and a restart would take them for stored.
+
+        A disk that fails again keeps it for now: the next append covers it, or this is called again.
+        """
+        current, writer, first = self._current, self._writer, self.max_offset
+        if self._garbage_end <= first or current is None or writer is None:
+            return
+        try:
+            writer.pwrite(bytes(self._garbage_end - first), first - current.start)
+        except OSError as error:
+            logger.warning("failed write not wiped yet", extra={"path": str(current.path), "error": str(error)})
+        else:
+            self._garbage_end = 0
 
     def make_room(self, record_bytes: int) -> None:
         """See to it that so many bytes fit in the current file, opening the next one if they do not.
@@ -269,6 +285,14 @@ class CommitLog:
         if view is not None and position >= self._warm_from and self.max_offset - position <= self._warm_bytes:
             return view[at : at + size]
         return self.open_files.get(file.path).pread_cached(size, at)
+
+    def warm_view(self, begin: int, end: int) -> memoryview | None:
+        """The map of the file that holds all bytes from `begin` to `end`, if they are in the warm tail."""
+        if end > self.max_offset or begin < self._warm_from or self.max_offset - begin > self._warm_bytes:
+            return None
+        start = begin - begin % self.file_bytes
+        file = self._files.get(start)
+        return None if file is None or end > start + self.file_bytes else file.view
 
     def cold_range(self, position: int, size: int) -> ColdRange:
         """Where to fetch what `peek` did not find in memory."""

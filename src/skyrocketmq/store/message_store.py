@@ -372,10 +372,9 @@ class MessageStore:
         if not self.state.is_readable:
             return None
         self.appender.settle()
-        steps = self._get(topic, queue_id, offset, count_max, tag_codes, matches)
-        result = self._reads.start(steps)
-        if isinstance(result, Pending):
-            self.statistics.cold_reads += 1
+        started = self._clock.monotonic()
+        result = self._reads.start(self._get(topic, queue_id, offset, count_max, tag_codes, matches))
+        self.statistics.got(self._clock.monotonic() - started, is_cold=isinstance(result, Pending))
         return result
 
     async def read_messages(
@@ -414,7 +413,7 @@ class MessageStore:
             statistics.get_count += result.count
         else:
             statistics.get_missed += 1
-        if result.status in _SLAVE_KEEPS_OFFSET and self.config.broker_role is BrokerRole.SLAVE:
+        if self.config.broker_role is BrokerRole.SLAVE and result.status in _SLAVE_KEEPS_OFFSET:
             # The slave may merely be behind; the master knows better.
             return result if self.config.offset_check_in_slave else replace(result, next_offset=offset)
         return result

@@ -27,7 +27,7 @@ class StoreStatistics:
     get_found: int = 0  # reads that gave messages
     get_missed: int = 0  # reads that gave none
     get_count: int = 0  # messages given
-    get_ms_max: int = 0
+    get_ms_max: int = 0  # of one read, waiting for the disk not counted
     cold_reads: int = 0  # reads that had to wait for the disk
     flush_count: int = 0
     flush_ms_max: int = 0
@@ -39,3 +39,10 @@ class StoreStatistics:
         self.put_time_counts[bisect_left(PUT_TIME_BOUNDS_MS, milliseconds)] += count
         if milliseconds > self.put_ms_max:
             self.put_ms_max = milliseconds
+
+    def got(self, seconds: float, *, is_cold: bool) -> None:
+        if is_cold:
+            self.cold_reads += 1
+        milliseconds = int(seconds * 1000)
+        if milliseconds > self.get_ms_max:
+            self.get_ms_max = milliseconds

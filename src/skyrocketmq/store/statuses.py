@@ -100,22 +100,19 @@ _UNWRITABLE: Final = ~RunningFlag.NOT_READABLE
 
 
 class RunningState:
-    """The flags of one store, with the answer they mean worked out when they change and not at every append."""
+    """The flags of one store, with what they mean worked out when they change and not at every append and read."""
 
-    __slots__ = ("_flags", "refusal")
+    __slots__ = ("_flags", "is_readable", "refusal")
 
     def __init__(self, flags: RunningFlag = RunningFlag.CLOSED) -> None:
         self._flags = flags
+        self.is_readable = False
         self.refusal: Refusal | None = None
         self._work_out()
 
     @property
     def flags(self) -> RunningFlag:
         return self._flags
-
-    @property
-    def is_readable(self) -> bool:
-        return not self._flags & (RunningFlag.NOT_READABLE | RunningFlag.CLOSED)
 
     @property
     def is_writable(self) -> bool:
@@ -138,6 +135,7 @@ class RunningState:
 
     def _work_out(self) -> None:
         flags = self._flags & _UNWRITABLE
+        self.is_readable = not self._flags & (RunningFlag.NOT_READABLE | RunningFlag.CLOSED)
         self.refusal = None
         for flag, remark in _REMARKS:
             if flags & flag:

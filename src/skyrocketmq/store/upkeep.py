@@ -175,6 +175,7 @@ class Upkeep:
             await self._write_out_queues()
             # From here to the snapshot nothing else runs: log, queues and index are seen at one and the same moment.
             self._appender.settle()
+            self._log.erase_garbage()
             self._write_out(None)
             snapshot = self._snapshot()
             to_sync = self._queues.to_sync(0)

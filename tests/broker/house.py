@@ -68,6 +68,7 @@ class Peer:
         await self.write(frame)
         answer = await self.next()
         assert answer.is_response
+        assert not isinstance(frame, Frame) or answer.opaque == frame.opaque, f"this answers another request: {answer}"
         return answer
 
     async def ok(self, frame: Frame | bytes) -> Frame:

@@ -146,10 +146,10 @@ async def test_an_answer_with_the_code_of_a_send_is_not_stored() -> None:
     async with open_house() as house:
         peer = await prepared(house)
         for is_binary in (False, True):
-            stray = send_frame(opaque=9, is_binary=is_binary, properties=PROPERTIES)
+            stray = send_frame(queue_id=3, opaque=9, is_binary=is_binary, properties=PROPERTIES)
             stray.flag = 1
             await peer.write(stray)
-        assert offsets(await peer.ask(send_frame()))[1] == 0
+        assert offsets(await peer.ask(send_frame(queue_id=3)))[1] == 2
 
 
 async def test_frames_may_arrive_in_pieces_of_any_size() -> None:

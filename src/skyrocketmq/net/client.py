@@ -141,6 +141,10 @@ class Client:
             return None
         return target.connection
 
+    def address_of(self, connection: Connection) -> str | None:
+        """The address that an open connection was asked for by."""
+        return next((text for text, target in self._targets.items() if target.connection is connection), None)
+
     def drop(self, address: str) -> None:
         """Close the connection to an address and forget its failures: it is gone for good, or has changed."""
         target = self._targets.pop(address, None)

@@ -1,0 +1,183 @@
+"""A message as it travels: its unique id, its properties as one text, its body maybe compressed. Pure.
+
+Hot: every message sent passes here once, and `send_frame` once for each attempt.
+
+Rule 1: a message keeps its unique id over all attempts, and gets one only if it has none: a message that is sent again
+        is the same message.
+Rule 2: what the protocol forbids is refused here with a text that says what to change; nothing has been sent then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from skyrocketmq.errors import IllegalArgument
+from skyrocketmq.model import CompressionType, Message, MessageQueue, TransactionType
+from skyrocketmq.model import properties as names
+from skyrocketmq.model.names import is_retry_topic, with_namespace
+from skyrocketmq.wire.batches import encode_batch
+from skyrocketmq.wire.codes import RequestCode
+from skyrocketmq.wire.compression import COMPRESS_FROM_BYTES, COMPRESS_LEVEL, compress, compression_bits
+from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.ids import UniqueIdGenerator
+from skyrocketmq.wire.properties import PROPERTIES_BYTES_MAX
+
+__all__ = ["MESSAGE_BYTES_MAX", "Compression", "Outgoing", "pack_batch", "pack_message", "send_frame"]
+
+MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
+UTF8_BYTES_MAX: Final = 4  # of one character
+
+
+class Compression(msgspec.Struct, frozen=True):
+    """Which bodies a producer compresses, and how."""
+
+    from_bytes: int = COMPRESS_FROM_BYTES
+    kind: CompressionType = CompressionType.ZLIB
+    level: int = COMPRESS_LEVEL
+
+
+class Outgoing(msgspec.Struct, gc=False):
+    """What is sent, whatever the queue. `topic` is the name on the wire."""
+
+    code: RequestCode
+    topic: str
+    body: bytes
+    properties: str
+    msg_id: str  # of a batch all ids, with commas between
+    sys_flag: int = 0
+    flag: int = 0
+    reconsume_times: str = "0"
+    reconsume_times_max: str | None = None
+    is_batch: bool = False
+
+
+def pack_message(
+    message: Message, *, ids: UniqueIdGenerator, now_ms: int, bytes_max: int = MESSAGE_BYTES_MAX, namespace: str = ""
+) -> Outgoing:
+    """The message, not compressed yet: see `compressed`."""
+    body = message.body
+    if len(body) > bytes_max:
+        raise IllegalArgument(
+            f"the body has {len(body)} bytes, the limit is {bytes_max}: send less, or raise message_bytes_max here and "
+            "maxMessageSize on the brokers"
+        )
+    pairs = message.all_properties()
+    msg_id = pairs.get(names.UNIQ_KEY)
+    if msg_id is None:
+        msg_id = pairs[names.UNIQ_KEY] = ids.next_id(now_ms)
+    topic = message.topic
+    if namespace:
+        topic = with_namespace(topic, namespace=namespace)
+        pairs[names.INSTANCE_ID] = namespace
+    outgoing = Outgoing(RequestCode.SEND_MESSAGE_V2, topic, body, "", msg_id, 0, message.flag)
+    if message.system_properties:
+        _heed_system_properties(outgoing, pairs)
+    outgoing.properties = _properties_text(pairs)
+    return outgoing
+
+
+def _heed_system_properties(outgoing: Outgoing, pairs: dict[str, str]) -> None:
+    if pairs.get(names.TRAN_MSG) == "true":
+        outgoing.sys_flag |= TransactionType.PREPARED
+    if pairs.get(names.MSG_TYPE) == names.REPLY_MESSAGE_TYPE:
+        outgoing.code = RequestCode.SEND_REPLY_MESSAGE_V2
+    if is_retry_topic(outgoing.topic):
+        # A message that a consumer sends back itself says in its header how often it was tried.
+        outgoing.reconsume_times = pairs.pop(names.RECONSUME_TIME, "0")
+        outgoing.reconsume_times_max = pairs.pop(names.MAX_RECONSUME_TIMES, None)
+
+
+def compressed(outgoing: Outgoing, compression: Compression) -> Outgoing:
+    """The same with its body compressed, if it is large enough; batches never are. Slow for large bodies."""
+    if len(outgoing.body) >= compression.from_bytes and not outgoing.is_batch:
+        outgoing.body = compress(outgoing.body, compression.kind, level=compression.level)
+        outgoing.sys_flag |= compression_bits(compression.kind)
+    return outgoing
+
+
+def pack_batch(
+    messages: Sequence[Message],
+    *,
+    ids: UniqueIdGenerator,
+    now_ms: int,
+    bytes_max: int = MESSAGE_BYTES_MAX,
+    namespace: str = "",
+) -> Outgoing:
+    """Several messages of one topic as one request."""
+    if not messages:
+        raise IllegalArgument("the batch is empty: send one message at least")
+    first = messages[0]
+    for message in messages:
+        _check_batched(message, first)
+    packed = [
+        pack_message(message, ids=ids, now_ms=now_ms, bytes_max=bytes_max, namespace=namespace) for message in messages
+    ]
+    body = encode_batch((one.flag, one.body, one.properties.encode("utf-8", "replace")) for one in packed)
+    if len(body) > bytes_max:
+        raise IllegalArgument(
+            f"the batch of {len(messages)} messages takes {len(body)} bytes, the limit is {bytes_max}: send it in parts"
+        )
+    return Outgoing(
+        code=RequestCode.SEND_BATCH_MESSAGE,
+        topic=packed[0].topic,
+        body=body,
+        properties=_properties_text({names.WAIT: "true" if first.wait_for_store else "false"}),
+        msg_id=",".join([one.msg_id for one in packed]),
+        is_batch=True,
+    )
+
+
+def _check_batched(message: Message, first: Message) -> None:
+    if message.topic != first.topic:
+        raise IllegalArgument(f"a batch has one topic, this one has {first.topic} and {message.topic}")
+    if message.wait_for_store != first.wait_for_store:
+        raise IllegalArgument("the messages of a batch must agree on wait_for_store")
+    if message.delay_level:
+        raise IllegalArgument("a message of a batch cannot be delayed: send it alone")
+    if is_retry_topic(message.topic):
+        raise IllegalArgument(f"{message.topic} is a retry topic, which takes no batches")
+
+
+def _properties_text(pairs: Mapping[str, str]) -> str:
+    # What is in here was checked when the message was made, or comes from this library.
+    text = "\x02".join([f"{name}\x01{value}" for name, value in pairs.items()])
+    if len(text) * UTF8_BYTES_MAX > PROPERTIES_BYTES_MAX:
+        size = len(text.encode("utf-8", "replace"))
+        if size > PROPERTIES_BYTES_MAX:
+            raise IllegalArgument(f"the properties take {size} bytes, a message can carry {PROPERTIES_BYTES_MAX}")
+    return text
+
+
+def send_frame(
+    outgoing: Outgoing,
+    queue: MessageQueue,
+    *,
+    group: str,
+    template: str,
+    template_queue_nums: str,
+    born_ms: int,
+    unit_mode: bool = False,
+) -> Frame:
+    """The request that sends it to a queue. The letters are those of the header's second form; see `headers_send`."""
+    ext: dict[str, str | None] = {
+        "a": group,
+        "b": outgoing.topic,
+        "c": template,
+        "d": template_queue_nums,
+        "e": str(queue.queue_id),
+        "f": str(outgoing.sys_flag),
+        "g": str(born_ms),
+        "h": str(outgoing.flag),
+        "i": outgoing.properties,
+        "j": outgoing.reconsume_times,
+        "k": "true" if unit_mode else "false",
+        "l": outgoing.reconsume_times_max,
+        "m": "true" if outgoing.is_batch else "false",
+        "n": queue.broker_name,
+    }
+    if outgoing.reconsume_times_max is None:
+        del ext["l"]
+    return Frame(outgoing.code, ext=ext, body=outgoing.body)

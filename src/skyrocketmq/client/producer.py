@@ -1,0 +1,273 @@
+"""Sending messages.
+
+    async with Producer("orders", namesrv="localhost:9876") as producer:
+        result = await producer.send(Message("TopicTest", b"hello", tags="TagA", keys=["order-1"]))
+
+`send` returns once the broker has the message, and raises if none has it; any number of sends may be under way at once
+(`asyncio.gather`, a `TaskGroup`, 1,000 tasks). What is tried before an error is raised: see `sending`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Final, Unpack
+
+from skyrocketmq.client.instance import ClientInstance
+from skyrocketmq.client.outgoing import (
+    MESSAGE_BYTES_MAX,
+    Compression,
+    Outgoing,
+    compressed,
+    pack_batch,
+    pack_message,
+)
+from skyrocketmq.client.selectors import QueueSelector
+from skyrocketmq.client.send_result import SendResult
+from skyrocketmq.client.sending import Sender, SendOptions
+from skyrocketmq.client.settings import SharedOptions, settings_from
+from skyrocketmq.client.sharing import join_producer, leave_producer
+from skyrocketmq.client.uninterrupted import uninterrupted
+from skyrocketmq.errors import ClientError, IllegalArgument
+from skyrocketmq.model import CompressionType, Message, MessageQueue
+from skyrocketmq.model.names import AUTO_CREATE_TOPIC, check_client_group, with_namespace, without_namespace
+from skyrocketmq.wire.compression import COMPRESS_FROM_BYTES, COMPRESS_LEVEL
+
+__all__ = ["Producer"]
+
+COMPRESS_IN_THREAD_FROM_BYTES: Final = 64 * 1024  # about 2 ms of work, which the loop should not do
+
+
+class Producer:
+    """Sends messages for a group. Use it as `async with`, or call `start` and `close`.
+
+    | argument | default | meaning |
+    |---|---|---|
+    | namesrv | `NAMESRV_ADDR`, else an address server | `host:port`, several with `;` between or as a list |
+    | send_timeout_s | 3 | one limit for all attempts of a send |
+    | retry_count_max | 2 | attempts on other queues after the first |
+    | retry_unsafe | False | try another broker if a message was stored but not flushed or replicated in time |
+    | avoid_slow_brokers | False | pass over brokers that answered slowly |
+    | message_bytes_max | 4 MiB | a larger body is refused; brokers have the same limit |
+    | compress_from_bytes | 4096 | larger bodies are compressed |
+    | compression, compress_level | zlib, 5 | how |
+    | template, template_queue_nums | TBW102, 4 | what topics that are created by the first message look like |
+
+    and those of `SharedOptions`. All may be used from one event loop only.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        namesrv: str | Sequence[str] | None = None,
+        send_timeout_s: float = 3.0,
+        retry_count_max: int = 2,
+        retry_unsafe: bool = False,
+        avoid_slow_brokers: bool = False,
+        message_bytes_max: int = MESSAGE_BYTES_MAX,
+        compress_from_bytes: int = COMPRESS_FROM_BYTES,
+        compression: CompressionType = CompressionType.ZLIB,
+        compress_level: int = COMPRESS_LEVEL,
+        template: str = AUTO_CREATE_TOPIC,
+        template_queue_nums: int = 4,
+        **shared: Unpack[SharedOptions],
+    ) -> None:
+        check_client_group(group)
+        if retry_count_max < 0:
+            raise IllegalArgument(f"retry_count_max = {retry_count_max} is below 0")
+        self.group = group
+        self._settings = settings_from(namesrv, shared, environ=os.environ)
+        self._clock = shared.get("clock")
+        self._link = shared.get("link")
+        self._timeout_s = send_timeout_s
+        self._bytes_max = message_bytes_max
+        self._compression = Compression(compress_from_bytes, compression, compress_level)
+        self._options = SendOptions(
+            retry_count_max=retry_count_max,
+            retry_unsafe=retry_unsafe,
+            avoid_slow_brokers=avoid_slow_brokers,
+            template=template,
+            template_queue_nums=template_queue_nums,
+        )
+        self._namespace = self._settings.namespace
+        self._instance: ClientInstance | None = None
+        self._sender: Sender | None = None
+        self._compressors: ThreadPoolExecutor | None = None
+
+    # ------------------------------------------------------------------------------------------------------------ life
+
+    async def start(self) -> None:
+        """Be ready to send. Brokers are connected to with the first message."""
+        if self._instance is not None:
+            raise ClientError(f"the producer {self.group} is started already")
+        instance = await join_producer(self, self._settings, clock=self._clock, link=self._link)
+        self._instance = instance
+        self._sender = Sender(instance, self.wire_group, self._options)
+        instance.heartbeats.send_soon()
+
+    async def close(self) -> None:
+        """Say good-bye to the brokers and let go of everything. Sends under way fail. Closing twice is harmless."""
+        instance, self._instance, self._sender = self._instance, None, None
+        if instance is not None:
+            await uninterrupted(leave_producer(self, instance))
+        if self._compressors is not None:
+            self._compressors.shutdown(wait=False, cancel_futures=True)
+            self._compressors = None
+
+    async def __aenter__(self) -> Producer:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def client_id(self) -> str:
+        """Who this producer is to the brokers; known once it is started."""
+        return self._started()[0].client_id
+
+    # --------------------------------------------------------------------------------------------------------- sending
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: object = None,
+        timeout_s: float | None = None,
+    ) -> SendResult:
+        """Send a message; it is stored when this returns.
+
+        `queue` names the queue, `selector` (with `arg`) picks one: `select_by_hash` keeps messages with equal arguments
+        in order. Without either, queues take turns, and other brokers are tried if one fails.
+        """
+        instance, sender = self._started()
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        outgoing = pack_message(
+            message,
+            ids=instance.ids,
+            now_ms=instance.clock.now_ms(),
+            bytes_max=self._bytes_max,
+            namespace=self._namespace,
+        )
+        if len(outgoing.body) >= self._compression.from_bytes:
+            await self._compress(outgoing)
+        if queue is not None or selector is not None:
+            queue = await self._pick(message, outgoing, queue, selector, arg, limit_s)
+        return await sender.send(outgoing, timeout_s=limit_s, topic=message.topic, queue=queue)
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: object = None,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Send without an answer: fast, and nobody knows whether it was stored. For figures and logs."""
+        instance, sender = self._started()
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        outgoing = pack_message(
+            message,
+            ids=instance.ids,
+            now_ms=instance.clock.now_ms(),
+            bytes_max=self._bytes_max,
+            namespace=self._namespace,
+        )
+        await self._compress(outgoing)
+        if queue is not None or selector is not None:
+            queue = await self._pick(message, outgoing, queue, selector, arg, limit_s)
+        await sender.send_oneway(outgoing, timeout_s=limit_s, queue=queue)
+
+    async def send_batch(
+        self,
+        messages: Iterable[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout_s: float | None = None,
+    ) -> SendResult:
+        """Send several messages of one topic in one request, into one queue; all are stored, or none.
+
+        They must fit in `message_bytes_max` together, and have no delay.
+        """
+        instance, sender = self._started()
+        listed = list(messages)
+        outgoing = pack_batch(
+            listed,
+            ids=instance.ids,
+            now_ms=instance.clock.now_ms(),
+            bytes_max=self._bytes_max,
+            namespace=self._namespace,
+        )
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        if queue is not None:
+            queue = await self._pick(listed[0], outgoing, queue, None, None, limit_s)
+        return await sender.send(outgoing, timeout_s=limit_s, topic=listed[0].topic, queue=queue)
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that messages of a topic can be sent to now."""
+        _, sender = self._started()
+        wire_topic = with_namespace(topic, namespace=self._namespace)
+        return [self._named(queue) for queue in await sender.queues(wire_topic, self._timeout_s)]
+
+    async def _pick(
+        self,
+        message: Message,
+        outgoing: Outgoing,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        arg: object,
+        timeout_s: float,
+    ) -> MessageQueue:
+        """The queue that the user names or selects, by its name on the wire."""
+        _, sender = self._started()
+        if queue is not None and selector is not None:
+            raise IllegalArgument("both a queue and a selector are given: one of them is enough")
+        # The list is asked for in any case: with it comes the broker's address.
+        queues = await sender.queues(outgoing.topic, timeout_s)
+        if selector is not None:
+            queue = selector([self._named(one) for one in queues], message, arg)
+        if not isinstance(queue, MessageQueue):
+            raise IllegalArgument(f"the selector returned {queue!r}, it must return one of the queues")
+        if queue.topic != message.topic:
+            raise IllegalArgument(f"the queue {queue} is not one of the message's topic {message.topic}")
+        return MessageQueue(outgoing.topic, queue.broker_name, queue.queue_id)
+
+    async def _compress(self, outgoing: Outgoing) -> None:
+        if len(outgoing.body) < COMPRESS_IN_THREAD_FROM_BYTES:
+            compressed(outgoing, self._compression)
+            return
+        if self._compressors is None:
+            self._compressors = ThreadPoolExecutor(2, thread_name_prefix="compress")
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._compressors, compressed, outgoing, self._compression)
+
+    def _named(self, queue: MessageQueue) -> MessageQueue:
+        if not self._namespace:
+            return queue
+        topic = without_namespace(queue.topic, namespace=self._namespace)
+        return MessageQueue(topic, queue.broker_name, queue.queue_id)
+
+    def _started(self) -> tuple[ClientInstance, Sender]:
+        if self._instance is None or self._sender is None:
+            raise ClientError(
+                f"the producer {self.group} is not started: use it inside 'async with', or call start() first"
+            )
+        return self._instance, self._sender
+
+    # -------------------------------------------------------------------------------------- for the client instance
+
+    @property
+    def wire_group(self) -> str:
+        return with_namespace(self.group, namespace=self._namespace)
+
+    def topics(self) -> Iterable[str]:
+        return self._sender.topics if self._sender is not None else ()

@@ -1,0 +1,213 @@
+"""Sending one message: choose a queue, try, and try elsewhere if that is what failed.
+
+| outcome of an attempt | next |
+|---|---|
+| stored | the result |
+| stored, less safely than asked | the result; another attempt first, if the producer wants that |
+| no connection, no answer, broker unknown | another attempt, on another broker if there is one |
+| refused with a code that another broker may not have | the same |
+| refused because the broker is busy | wait a little, then once more; such refusals are not counted, time ends them |
+| refused otherwise | the error |
+
+Rule 1: one time limit holds for all attempts together; each gets what is left.
+Rule 2: who named the queue, or selected it, gets one attempt: elsewhere would be wrong.
+Rule 3: an error says which brokers were tried and what each said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from skyrocketmq.client.fault_table import FaultTable
+from skyrocketmq.client.instance import ClientInstance
+from skyrocketmq.client.outgoing import Outgoing, send_frame
+from skyrocketmq.client.queue_choice import QueueChoice
+from skyrocketmq.client.send_result import SendResult, read_send_result
+from skyrocketmq.errors import BrokerError, ConnectFailed, MQError, NetError, RequestTimeout, SystemBusy
+from skyrocketmq.model import MessageQueue
+from skyrocketmq.model.names import AUTO_CREATE_TOPIC
+from skyrocketmq.wire.codes import ResponseCode
+from skyrocketmq.wire.frames import Frame
+
+__all__ = ["SendOptions", "Sender"]
+
+RETRIED_CODES: Final = frozenset(
+    {
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+    }
+)
+BUSY_FIRST_S: Final = 0.01
+BUSY_S_MAX: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendOptions:
+    """How a producer sends. The numbers are the family's."""
+
+    retry_count_max: int = 2  # attempts after the first
+    retry_unsafe: bool = False  # a message that is stored but not flushed or replicated in time is sent once more
+    avoid_slow_brokers: bool = False
+    template: str = AUTO_CREATE_TOPIC  # topics are created after its model
+    template_queue_nums: int = 4  # queues of such a topic, on each broker
+
+
+class Sender:
+    """Sends for one group. Holds whose turn it is, and which brokers are slow."""
+
+    def __init__(self, instance: ClientInstance, group: str, options: SendOptions) -> None:
+        self._instance = instance
+        self._clock = instance.clock
+        self._routes = instance.routes
+        self._net = instance.net
+        self._group = group
+        self._options = options
+        self._template_queue_nums = str(options.template_queue_nums)
+        self._unit_mode = instance.settings.unit_mode
+        self._choices: dict[str, QueueChoice] = {}
+        self._faults = FaultTable(turn=instance.chance.getrandbits(16))
+
+    @property
+    def topics(self) -> Sequence[str]:
+        """The topics that were sent to."""
+        return list(self._choices)
+
+    async def queues(self, topic: str, timeout_s: float) -> tuple[MessageQueue, ...]:
+        """The queues that a topic (its name on the wire) can be sent to."""
+        if topic not in self._choices:
+            self._choices[topic] = QueueChoice(start=self._instance.chance.getrandbits(31))
+        queues = self._routes.writable(topic)
+        if queues:
+            return queues
+        options = self._options
+        try:
+            async with self._clock.timeout(timeout_s):
+                return await self._routes.get_writable(
+                    topic, template=options.template, template_queue_nums=options.template_queue_nums
+                )
+        except TimeoutError:
+            raise RequestTimeout(f"the route of topic {topic} was not found within {timeout_s:g} s") from None
+
+    async def send(
+        self, outgoing: Outgoing, *, timeout_s: float, topic: str, queue: MessageQueue | None = None
+    ) -> SendResult:
+        """Send to a queue, or to one that is chosen here. `topic` is what the user calls it.
+
+        Raises the last attempt's error, or `RequestTimeout`, or `NoRoute`.
+        """
+        clock = self._clock
+        deadline = clock.monotonic() + timeout_s
+        attempts_left = 1 if queue is not None else self._options.retry_count_max + 1
+        busy_count = 0
+        errors: list[tuple[str, MQError]] = []
+        unsafe: SendResult | None = None
+        avoid: str | None = None
+        while attempts_left:
+            remaining_s = deadline - clock.monotonic()
+            if remaining_s <= 0:
+                break
+            target = queue or self._choose(outgoing.topic, await self.queues(outgoing.topic, remaining_s), avoid)
+            attempts_left -= 1
+            try:
+                result = await self._attempt(outgoing, target, topic, deadline - clock.monotonic())
+            except SystemBusy as error:
+                errors.append((target.broker_name, error))
+                attempts_left += 1
+                busy_count += 1
+                await self._wait_while_busy(busy_count, deadline)
+            except BrokerError as error:
+                errors.append((target.broker_name, error))
+                if error.code not in RETRIED_CODES:
+                    break
+            except NetError as error:
+                errors.append((target.broker_name, error))
+                self._routes.suspect(outgoing.topic)
+            else:
+                if result.is_ok or not self._options.retry_unsafe or not attempts_left:
+                    return result
+                unsafe = result
+            avoid = target.broker_name
+        if unsafe is not None:
+            return unsafe
+        raise _failure(topic, errors, timeout_s, is_late=clock.monotonic() >= deadline)
+
+    async def send_oneway(self, outgoing: Outgoing, *, timeout_s: float, queue: MessageQueue | None = None) -> None:
+        """Send without waiting for an answer: nobody will know whether it was stored."""
+        deadline = self._clock.monotonic() + timeout_s
+        target = queue or self._choose(outgoing.topic, await self.queues(outgoing.topic, timeout_s), None)
+        frame = self._frame(outgoing, target)
+        await self._net.oneway(self._address(target), frame, deadline - self._clock.monotonic())
+
+    # --------------------------------------------------------------------------------------------------------- helpers
+
+    def _choose(self, topic: str, queues: Sequence[MessageQueue], avoid: str | None) -> MessageQueue:
+        choice = self._choices[topic]
+        if self._options.avoid_slow_brokers:
+            return choice.choose_healthy(queues, self._faults, now_ms=self._clock.now_ms())
+        return choice.choose(queues, avoid_broker=avoid)
+
+    async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, topic: str, timeout_s: float) -> SendResult:
+        address = self._address(queue)
+        frame = self._frame(outgoing, queue)
+        if not self._options.avoid_slow_brokers:
+            answer = await self._net.request(address, frame, timeout_s)
+        else:
+            started = self._clock.monotonic()
+            is_failed = True
+            try:
+                answer = await self._net.request(address, frame, timeout_s)
+                is_failed = False
+            finally:
+                self._faults.record(
+                    queue.broker_name,
+                    latency_ms=(self._clock.monotonic() - started) * 1000,
+                    is_failed=is_failed,
+                    now_ms=self._clock.now_ms(),
+                )
+        return read_send_result(
+            answer, topic=topic, broker_name=queue.broker_name, msg_id=outgoing.msg_id, address=address
+        )
+
+    def _frame(self, outgoing: Outgoing, queue: MessageQueue) -> Frame:
+        return send_frame(
+            outgoing,
+            queue,
+            group=self._group,
+            template=self._options.template,
+            template_queue_nums=self._template_queue_nums,
+            born_ms=self._clock.now_ms(),
+            unit_mode=self._unit_mode,
+        )
+
+    def _address(self, queue: MessageQueue) -> str:
+        address = self._routes.master(queue.broker_name)
+        if address is None:
+            raise ConnectFailed(f"the broker {queue.broker_name} has no master that the name servers know")
+        return self._instance.calls.address(address)
+
+    async def _wait_while_busy(self, busy_count: int, deadline: float) -> None:
+        whole_s = min(BUSY_FIRST_S * 2 ** min(busy_count - 1, 10), BUSY_S_MAX)
+        wait_s = whole_s * (1 - self._instance.chance.random() / 2)  # so that senders do not come back as one
+        await self._clock.sleep(max(0.0, min(wait_s, deadline - self._clock.monotonic())))
+
+
+def _failure(topic: str, errors: list[tuple[str, MQError]], timeout_s: float, *, is_late: bool) -> MQError:
+    if not errors:
+        return RequestTimeout(f"the message to topic {topic} was not sent within {timeout_s:g} s: no time was left")
+    last = errors[-1][1]
+    tried = "; ".join(f"{broker}: {error}" for broker, error in errors[-3:])
+    text = f"the message to topic {topic} was not acknowledged after {len(errors)} attempt(s)"
+    if is_late:
+        text += f" within {timeout_s:g} s"
+    if isinstance(last, BrokerError):
+        last.add_note(f"{text}. {tried}")
+        return last
+    wrapped = type(last)(f"{text}. {tried}")
+    wrapped.__cause__ = last
+    return wrapped

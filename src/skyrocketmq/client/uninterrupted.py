@@ -1,0 +1,31 @@
+"""Closing is finished even if the one who closes is cancelled meanwhile.
+
+A client that is left half closed leaks its connections and tasks, and its brokers believe that it is still there. What
+is run here has time limits of its own, so a cancellation is late at most, never lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+__all__ = ["uninterrupted"]
+
+T = TypeVar("T")
+
+
+async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
+    """Run `work` to its end; a cancellation that comes meanwhile takes effect afterwards."""
+    task = asyncio.get_running_loop().create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        if not task.cancelled():
+            task.exception()  # looked at: the cancellation is the news now
+        raise cancelled
+    return task.result()

@@ -70,7 +70,7 @@ class SendPath:
         for place in places:
             word, header_at, body_at, end = place
             is_json = word < _BINARY_WORD
-            send = read_json(data[header_at:body_at]) if is_json else read_binary(data, header_at, body_at)
+            send = read_json(data, header_at, body_at) if is_json else read_binary(data, header_at, body_at)
             if send is not None and send[1].is_plain:
                 queue, shape, key, opaque, frame_flag, sys_flag, born_ms, flag, reconsumed = send
                 queue_offset = queue.queue.next_offset

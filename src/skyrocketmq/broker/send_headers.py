@@ -1,7 +1,8 @@
 r"""Headers of plain sends, read in few steps.
 
 A hot module: it trades objects for slices and dictionaries. What it does not recognise at once (None) takes the general
-way, so it may be strict: it has to be right only about what it accepts. The two encodings:
+way, so it may be strict: it has to be right only about what it accepts. A header that differs from a known one in
+nothing but time, id and number is found by its stencil (`send_stencils`). The others, by their encoding:
 
 JSON goes straight into a struct that has the needed fields only, with the numbers read from text.
 
@@ -21,7 +22,8 @@ from typing import Final
 
 import msgspec
 
-from skyrocketmq.broker.send_topics import SendQueue, SendShape, SendTopic
+from skyrocketmq.broker.send_stencils import PlainSend, SendStencils
+from skyrocketmq.broker.send_topics import SendTopic
 from skyrocketmq.errors import ProtocolError
 from skyrocketmq.model.numbers import Int32, Int64
 from skyrocketmq.wire.frames import RESPONSE_BIT, Encoding, Frame
@@ -29,9 +31,6 @@ from skyrocketmq.wire.headers_codec import Ext, decode_header
 from skyrocketmq.wire.headers_send import SendMessageHeaderV2
 
 __all__ = ["PlainSend", "SendHeaders"]
-
-PlainSend = tuple[SendQueue, SendShape, bytes, int, int, int, int, int, int]
-"""(queue, shape, unique id, request number, flag of the frame, system flag, born time, user flag, reconsume times)"""
 
 PART_COUNT_MAX: Final = 10_000  # beginnings and ends: above, they are dropped and learnt again
 
@@ -87,9 +86,13 @@ class SendHeaders:
         self._starts: dict[bytes, SendTopic] = {}
         self._ends: dict[bytes, int] = {}  # the rest of a header -> reconsume times
         self._flags: dict[bytes, int] = {}
+        self._stencils = SendStencils()
+        self._find_json = self._stencils.find_json
+        self._find_binary = self._stencils.find_binary
 
     def forget(self, topics: frozenset[str] | None = None) -> None:
         """Drop what was kept about some topics, or about all."""
+        self._stencils.clear()
         if topics is None:
             self._topics.clear()
             self._starts.clear()
@@ -98,7 +101,10 @@ class SendHeaders:
                 self._topics.pop(topic, None)
             self._starts = {text: topic for text, topic in self._starts.items() if topic.name not in topics}
 
-    def read_json(self, header: bytes) -> PlainSend | None:
+    def read_json(self, data: bytes, at: int, end: int) -> PlainSend | None:
+        return self._find_json(data, at, end) or self._read_json(data[at:end])
+
+    def _read_json(self, header: bytes) -> PlainSend | None:
         if _JSON_CODE not in header:
             return None
         try:
@@ -114,11 +120,17 @@ class SendHeaders:
             return None
         shape, key = topic.shape(fields.i.encode("utf-8", "replace"))
         sys_flag = fields.f | topic.extra_sys_flag
-        return queue, shape, key, read.opaque, read.flag, sys_flag, fields.g, fields.h, fields.j
+        send = (queue, shape, key, read.opaque, read.flag, sys_flag, fields.g, fields.h, fields.j)
+        if shape.is_kept:
+            self._stencils.learn_json(header, send)
+        return send
 
     def read_binary(self, data: bytes, at: int, end: int) -> PlainSend | None:
         if not data.startswith(_BINARY_CODE, at):
             return None
+        return self._find_binary(data, at, end) or self._read_binary(data, at, end)
+
+    def _read_binary(self, data: bytes, at: int, end: int) -> PlainSend | None:
         fields_at = at + _EXT_AT
         queue_at = data.find(_QUEUE_MARK, fields_at, end)
         topic = self._starts.get(data[fields_at:queue_at])
@@ -150,7 +162,10 @@ class SendHeaders:
             return None
         shape, key = topic.shape(data[properties_at:rest_at])
         queue, sys_flag = route
-        return queue, shape, key, opaque, frame_flag, sys_flag, int(born), flag, reconsumed
+        send = (queue, shape, key, opaque, frame_flag, sys_flag, int(born), flag, reconsumed)
+        if shape.is_kept:
+            self._stencils.learn_binary(data[at:end], send)
+        return send
 
     def learn(self, frame: Frame, data: bytes, at: int, end: int) -> None:
         """Remember the topic of a send that was handled in the general way, and the parts of its binary header."""

@@ -51,8 +51,9 @@ _BINARY_HEADER_BYTES: Final = 21
 class SendShape(RecordShape):
     """A record's shape, and what the properties ask of the broker. A `is_plain` message needs nothing but storing."""
 
-    __slots__ = ("is_plain", "waits")
+    __slots__ = ("is_kept", "is_plain", "waits")
 
+    is_kept: bool  # for other messages that differ in nothing but the unique id
     is_plain: bool
     waits: bool  # for flush and replication, unless the producer says otherwise
 
@@ -66,6 +67,7 @@ class SendShape(RecordShape):
         rest = b"\x02".join([b"%b\x01%b" % pair for pair in pairs.items()])
         shape = cls(topic, _UNIQ_MARK if key else b"", key, b"\x02" + rest if key else rest)
         shape.waits = waits
+        shape.is_kept = False
         shape.is_plain = shape.refusal is None and pairs.keys().isdisjoint((_DELAY, _TRAN_MSG, _MULTI_DISPATCH))
         return shape, key
 
@@ -86,6 +88,7 @@ class SendShape(RecordShape):
         copy.refusal = None
         copy.is_special = False
         copy.waits = self.waits
+        copy.is_kept = False
         copy.is_plain = properties_bytes < 0x8000
         return copy
 
@@ -227,6 +230,7 @@ class SendTopic:
             return  # further keys behind the id: then the text in front is not all there is to them
         if len(self._shapes) >= SHAPE_COUNT_MAX:
             self._shapes.clear()
+        shape.is_kept = True
         self._shapes[after] = shape
 
     def learn_route(self, text: bytes, queue: SendQueue, sys_flag: int) -> None:

@@ -165,6 +165,10 @@ class House:
             assert answer.code in (0, 20, 21), answer.remark
             records += read_records(answer.body)
 
+    def forget(self, peer: Peer) -> None:
+        """Let a peer stay connected until the broker has stopped."""
+        self._peers.remove(peer)
+
     async def close_peers(self) -> None:
         for peer in self._peers:
             await peer.close()

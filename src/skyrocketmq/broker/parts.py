@@ -61,7 +61,7 @@ class BrokerParts:
         self._clock = clock
         self._notices = ChangeNotices(tables.consumers.members_of, clock=clock)
         self.figures = RuntimeFigures(store.statistics, clock)
-        durability = Durability(store)
+        durability = self._durability = Durability(store)
         writer = MessageWriter(store, on_delayed=delay.arrived)
         self.clients = ClientHandlers(
             config=config,
@@ -166,9 +166,10 @@ class BrokerParts:
     def expire_silent(self) -> None:
         self.clients.expire_silent()
 
-    def release_held(self) -> None:
-        """Answer whoever waits: the broker is stopping."""
+    async def release_waiting(self) -> None:
+        """Answer whoever waits, for messages or for the disk: the broker is stopping."""
         self.pulls.held.release_all()
+        await self._durability.wait_safe(self._store.log.max_offset)
 
     def close(self) -> None:
         self._notices.close()

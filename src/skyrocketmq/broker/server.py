@@ -148,7 +148,7 @@ async def _open(
             )
         )
     # Whoever waits here is answered before the connections are closed.
-    opened.callback(parts.release_held)
+    opened.push_async_callback(parts.release_waiting)
 
     background = await opened.enter_async_context(Background(clock))
     background.every(SCAN_INTERVAL_S, parts.expire_silent)

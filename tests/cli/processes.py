@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,13 @@ class Running:
         code = self.popen.wait(WAIT_S)
         self._reader.join(WAIT_S)
         return code
+
+    def wait_for_error(self, text: str) -> None:
+        """Return once it has written this to standard error."""
+        deadline = time.monotonic() + WAIT_S
+        while text not in self.errors:
+            assert time.monotonic() < deadline, f"not said: {text}; but: {self.errors}"
+            time.sleep(0.02)
 
     @property
     def errors(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -9,8 +10,10 @@ from typing import Annotated
 import typer
 
 from skyrocketmq import __version__
+from skyrocketmq.cli.bench import bench
 from skyrocketmq.cli.broker import broker
 from skyrocketmq.cli.namesrv import namesrv
+from skyrocketmq.cli.produce import produce
 from skyrocketmq.cli.up import up
 from skyrocketmq.errors import MQError
 
@@ -28,6 +31,8 @@ app = typer.Typer(
 app.command()(up)
 app.command()(namesrv)
 app.command()(broker)
+app.command()(produce)
+app.add_typer(bench)
 
 
 def _print_version(wanted: bool) -> None:
@@ -49,6 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process with the exit code."""
     try:
         app(args=list(sys.argv[1:] if arguments is None else arguments), prog_name="skyrocketmq")
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. What is still in the buffer must not fail once more at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except (MQError, OSError) as error:
         print(f"skyrocketmq: {_one_line(error)}", file=sys.stderr)
         sys.exit(1)

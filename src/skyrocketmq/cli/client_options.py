@@ -1,0 +1,77 @@
+"""Options of the commands that are clients of a cluster: where it is, and how to be let in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from skyrocketmq.client.settings import SharedOptions
+
+__all__ = [
+    "AccessKey",
+    "Namesrv",
+    "Output",
+    "OutputOption",
+    "SecretKey",
+    "UseTls",
+    "namesrv_or_default",
+    "shared_options",
+    "split_pairs",
+]
+
+DEFAULT_NAMESRV: Final = "127.0.0.1:9876"  # where `skyrocketmq up` is
+
+Namesrv = Annotated[
+    str | None,
+    typer.Option(
+        "-n",
+        "--namesrv",
+        metavar="ADDRESS[;ADDRESS]",
+        help=f"The name servers; else those of NAMESRV_ADDR, else {DEFAULT_NAMESRV}.",
+    ),
+]
+AccessKey = Annotated[str | None, typer.Option(metavar="KEY", help="Sign requests, for brokers that check it.")]
+SecretKey = Annotated[str | None, typer.Option(metavar="KEY", help="What they are signed with.")]
+UseTls = Annotated[bool, typer.Option("--tls", help="Talk to the servers through TLS.")]
+
+
+class Output(StrEnum):
+    """In which form results are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+OutputOption = Annotated[Output, typer.Option("--output", help="For people, or one JSON object a line.")]
+
+
+def namesrv_or_default(given: str | None, environ: Mapping[str, str] = os.environ) -> str:
+    return given or environ.get("NAMESRV_ADDR") or DEFAULT_NAMESRV
+
+
+def shared_options(*, access_key: str | None, secret_key: str | None, tls: bool) -> SharedOptions:
+    """What every client of the command takes besides its own arguments."""
+    from skyrocketmq.client.settings import Credentials  # late, so that --help does not wait for it
+
+    if (access_key is None) != (secret_key is None):
+        raise typer.BadParameter("an access key and a secret key go together: give both or neither")
+    options: SharedOptions = {"tls": tls}
+    if access_key is not None and secret_key is not None:
+        options["credentials"] = Credentials(access_key, secret_key)
+    return options
+
+
+def split_pairs(texts: Iterable[str] | None, *, option: str) -> dict[str, str]:
+    """What was given as NAME=VALUE, several times."""
+    pairs: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"{option} {text!r}: write NAME=VALUE")
+        pairs[name] = value
+    return pairs

@@ -1,0 +1,37 @@
+"""The clusters that every test here runs on, a topic, and a producer of ours."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from skyrocketmq.client.producer import Producer
+from tests.interop.apache import DEFAULT_CLUSTER, Apache
+from tests.interop.client.support import QUEUES_A_BROKER, fresh_name
+from tests.interop.clusters import CLUSTERS, Cluster
+from tests.interop.driver import Driver
+
+
+@pytest.fixture(scope="package", params=["ours", "apache"])
+def cluster(
+    request: pytest.FixtureRequest, apache: Apache, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """Two brokers; one cluster for all tests, which use topics and groups of their own."""
+    with CLUSTERS[request.param](apache, tmp_path_factory.mktemp("cluster"), {}) as started:
+        yield started
+
+
+@pytest.fixture
+def topic(java: Driver, cluster: Cluster) -> str:
+    """A fresh topic with so many queues on each broker."""
+    name = fresh_name("Topic")
+    queues = ("-r", str(QUEUES_A_BROKER), "-w", str(QUEUES_A_BROKER))
+    java.mqadmin("updateTopic", "-c", DEFAULT_CLUSTER, "-t", name, *queues, namesrv=cluster.namesrv)
+    return name
+
+
+@pytest.fixture
+async def producer(cluster: Cluster) -> AsyncIterator[Producer]:
+    async with Producer("interop-producer", namesrv=cluster.namesrv) as started:
+        yield started

@@ -1,0 +1,66 @@
+"""What several of these tests use: fresh names, Apache's client as a reader, and waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from itertools import count
+
+import pytest
+
+from skyrocketmq.client.send_result import SendResult
+from skyrocketmq.model import MessageQueue
+from tests.interop.clusters import BROKER_NAMES, Cluster
+from tests.interop.driver import Driver, Queue, Received
+
+QUEUES_A_BROKER = 4
+COMPRESSED = 0x1  # a bit of a message's system flag
+
+client_test = [pytest.mark.interop, pytest.mark.timeout(90, func_only=True)]
+
+_numbers = count(1)
+
+
+def fresh_name(kind: str) -> str:
+    return f"{kind}{next(_numbers)}"
+
+
+def fresh_group() -> str:
+    return fresh_name("group-")
+
+
+def queues_of(topic: str) -> set[MessageQueue]:
+    """All queues of a topic that the fixture made."""
+    return {MessageQueue(topic, broker, number) for broker in BROKER_NAMES for number in range(QUEUES_A_BROKER)}
+
+
+def as_queue(queue: Queue | None) -> MessageQueue:
+    """A queue as our client names it."""
+    assert queue is not None
+    return MessageQueue(queue.topic, queue.broker, queue.queue_id)
+
+
+def as_javas(queue: MessageQueue) -> Queue:
+    return Queue(queue.topic, queue.broker_name, queue.queue_id)
+
+
+async def java_reads(java: Driver, cluster: Cluster, results: Iterable[SendResult]) -> list[Received]:
+    """What Apache's client finds at the places that our producer was told, in their order."""
+
+    def read() -> list[Received]:
+        with java.pull_consumer(fresh_group(), namesrv=cluster.namesrv) as consumer:
+            return [
+                consumer.pull(as_javas(result.queue), offset=result.queue_offset, max_count=1).messages[0]
+                for result in results
+            ]
+
+    return await asyncio.to_thread(read)
+
+
+async def until(condition: Callable[[], object], *, seconds: float = 30.0, what: str = "") -> None:
+    """Wait for what another process brings about."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what or condition}"
+        await asyncio.sleep(0.02)

@@ -1,8 +1,10 @@
 # Every target does its own set-up: a fresh clone and Python 3.11 are all it needs.
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || echo python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check
+# Tests that start no servers of their own share the cores, one file at a time; those that do have the machine to themselves.
+SPREAD := -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test interop-all check format lint types fast fuzz bench clean
@@ -16,7 +18,8 @@ run: $(VENV)/.server     ## set up what a server needs, then start everything: n
 setup: $(VENV)/.all      ## prepare .venv with every extra and the development tools
 
 test: $(VENV)/.dev       ## every test, in its short form
-	$(BIN)/pytest -m "not reference"
+	$(BIN)/pytest -q $(SPREAD) -m "not system and not interop"
+	$(BIN)/pytest -q -m "(system or interop) and not reference"
 
 interop-all: $(VENV)/.dev    ## every test with Apache's programs, also those that show the checks right on Apache's own cluster
 	$(BIN)/pytest tests/interop
@@ -30,7 +33,7 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 fast: $(VENV)/.dev
-	$(BIN)/pytest -q -m "not slow and not system and not interop"
+	$(BIN)/pytest -q $(SPREAD) -m "not slow and not system and not interop"
 
 fuzz: $(VENV)/.dev       ## feed millions of damaged inputs to the decoders (FUZZ_INPUTS=5000000)
 	$(BIN)/python -m tests.wire.fuzz --inputs $${FUZZ_INPUTS:-5000000}

@@ -21,7 +21,7 @@ from skyrocketmq.ports import Clock, Disk, SystemClock
 from skyrocketmq.testing import FaultyDisk, ManualClock
 from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import Frame, FrameDecoder, encode_frame
-from tests.broker.requests import TOPIC, pull_frame
+from tests.broker.requests import TOPIC, properties_text, pull_frame, send_frame
 from tests.broker.support import BROKER, CLUSTER
 from tests.store.reader import Content, Record, check_store, read_records
 from tests.store.support import sizes_of
@@ -41,6 +41,7 @@ class Peer:
         self._writer = writer
         self._decoder = FrameDecoder()
         self._frames: list[Frame] = []
+        self.requests: list[Frame] = []  # what the broker has asked, or told, by itself
 
     async def write(self, *parts: Frame | bytes) -> None:
         """Send everything in one go."""
@@ -48,16 +49,17 @@ class Peer:
         await self._writer.drain()
 
     async def next(self, *, seconds: float = WAIT_S) -> Frame:
-        """The next frame that arrives."""
+        """The next answer that arrives."""
         async with asyncio.timeout(seconds):
             while not self._frames:
                 data = await self._reader.read(1 << 20)
                 assert data, "the broker closed the connection"
-                self._frames += self._decoder.feed(data)
+                for frame in self._decoder.feed(data):
+                    (self._frames if frame.is_response else self.requests).append(frame)
         return self._frames.pop(0)
 
     async def all(self, count: int) -> dict[int, Frame]:
-        """So many frames, by their request numbers."""
+        """So many answers, by their request numbers."""
         frames = [await self.next() for _ in range(count)]
         answers = {frame.opaque: frame for frame in frames}
         assert len(answers) == count, "one answer a request"
@@ -67,7 +69,6 @@ class Peer:
         """The answer, whatever its code. One request at a time."""
         await self.write(frame)
         answer = await self.next()
-        assert answer.is_response
         assert not isinstance(frame, Frame) or answer.opaque == frame.opaque, f"this answers another request: {answer}"
         return answer
 
@@ -149,6 +150,21 @@ class House:
         answer = await peer.ok(Frame(code, 1, ext=fields, body=body))
         await peer.close()
         return answer
+
+    async def send_many(self, count: int, *, body: bytes = b"", tags: str = "TagA", queue_id: int = 0) -> None:
+        """Messages whose bodies are their numbers, unless one is given."""
+        peer = await self.connect()
+        properties = properties_text([("TAGS", tags)]) if tags else ""
+        for start in range(0, count, 64):
+            some = range(start, min(start + 64, count))
+            await peer.write(
+                *[
+                    send_frame(TOPIC, queue_id, opaque=number, body=body or b"%d" % number, properties=properties)
+                    for number in some
+                ]
+            )
+            assert {answer.code for answer in (await peer.all(len(some))).values()} == {0}
+        await peer.close()
 
     async def pull_all(self, topic: str = TOPIC, queue_id: int = 0) -> list[Record]:
         """Everything that a queue holds, read by the independent reader."""

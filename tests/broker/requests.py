@@ -11,6 +11,7 @@ from skyrocketmq.model.subscriptions import SubscriptionData
 from skyrocketmq.wire.bodies import encode_body
 from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import Encoding, Frame
+from skyrocketmq.wire.java import string_hash
 
 TOPIC = "TopicTest"
 GROUP = "readers"
@@ -169,3 +170,10 @@ def properties_text(pairs: Mapping[str, str] | Sequence[tuple[str, str]]) -> str
 
 def unique_id(number: int) -> str:
     return f"0A000001C35018B4AAC2{number // 100:08X}{number % 65536:04X}"
+
+
+def subscription(tags: str, *, version: int = 1, topic: str = TOPIC, **fields: Any) -> SubscriptionData:
+    """What a consumer's heartbeat says about a topic."""
+    names = frozenset(part.strip() for part in tags.split("||") if part.strip() != "*")
+    values: dict[str, Any] = {"topic": topic, "sub_string": tags, "tags_set": names, "sub_version": version}
+    return SubscriptionData(**(values | {"code_set": frozenset(map(string_hash, names))} | fields))

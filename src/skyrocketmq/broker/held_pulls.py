@@ -46,8 +46,9 @@ class HeldPull:
         self.tag_codes = tag_codes
         self.timer: Timer | None = None
 
-    def wants(self, arrival: Arrival) -> bool:
-        return arrival.max_offset > self.offset and (self.tag_codes is None or arrival.tags_code in self.tag_codes)
+    def wants(self, max_offset: int, tag_codes: AbstractSet[int]) -> bool:
+        """Whether there may be something for it in a queue that has got messages with these tags."""
+        return max_offset > self.offset and (self.tag_codes is None or not self.tag_codes.isdisjoint(tag_codes))
 
 
 class HeldPulls:
@@ -80,11 +81,18 @@ class HeldPulls:
 
     def arrived(self, arrivals: Iterable[Arrival]) -> None:
         """Messages have come: run the pulls again that want one of them."""
-        for arrival in arrivals:
-            waiting = self._by_place.get((arrival.topic, arrival.queue_id))
-            if waiting:
-                for pull in [pull for pull in waiting if pull.wants(arrival)]:
-                    self._release(pull)
+        news: dict[_Place, tuple[int, set[int]]] = {}
+        for topic, queue_id, max_offset, tags_code, _, _ in arrivals:
+            place = (topic, queue_id)
+            if place in self._by_place:
+                # Each waiting pull is looked at once, however many messages have come together.
+                tag_codes = news[place][1] if place in news else set()
+                tag_codes.add(tags_code)
+                news[place] = (max_offset, tag_codes)
+        for place, (max_offset, tag_codes) in news.items():
+            waiting = self._by_place.get(place, {})
+            for pull in [pull for pull in waiting if pull.wants(max_offset, tag_codes)]:
+                self._release(pull)
 
     def forget(self, connection: Connection) -> None:
         """A connection has ended: nobody waits for the answers of its pulls."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from skyrocketmq.broker.answers import read_header
 from skyrocketmq.broker.clients import ConsumerTable
 from skyrocketmq.broker.consumer_offsets import ConsumerOffsets
 from skyrocketmq.broker.groups import GroupTable
@@ -24,7 +25,6 @@ from skyrocketmq.ports import Clock
 from skyrocketmq.store import GetResult, GetStatus, MessageStore, Pending
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame, encode_head
-from skyrocketmq.wire.headers_codec import decode_header
 from skyrocketmq.wire.headers_pull import PullMessageHeader
 
 __all__ = ["PullHandler"]
@@ -64,7 +64,7 @@ class PullHandler:
     def _pull(
         self, frame: Frame, connection: Connection, *, is_first_run: bool
     ) -> Frame | Awaitable[Frame | None] | None:
-        header = decode_header(PullMessageHeader, frame.ext)
+        header = read_header(PullMessageHeader, frame)
         plan = check_pull(
             header,
             config=self._config.current,

@@ -16,9 +16,9 @@ from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig
 from skyrocketmq.errors import BrokerError, IllegalArgument, broker_error
-from skyrocketmq.filters.tags import parse_tags
+from skyrocketmq.filters.tags import ALL_TAGS, parse_tags
 from skyrocketmq.model import TAG_EXPRESSION, MessageModel, SubscriptionGroupConfig
-from skyrocketmq.model.flags import PULL_SUBSCRIPTION
+from skyrocketmq.model.flags import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 from skyrocketmq.model.names import PERM_READ
 from skyrocketmq.store.statuses import GetStatus
 from skyrocketmq.wire.codes import ResponseCode
@@ -28,6 +28,17 @@ __all__ = ["PullPlan", "check_pull", "pull_code"]
 
 C = TypeVar("C", bound=Hashable)
 
+_NEEDED: Final = (
+    "consumerGroup",
+    "topic",
+    "queueId",
+    "queueOffset",
+    "maxMsgNums",
+    "sysFlag",
+    "commitOffset",
+    "suspendTimeoutMillis",
+    "subVersion",
+)
 _CODES: Final = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
     GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -67,10 +78,11 @@ def check_pull(
     consumers: ConsumerTable[C],
 ) -> PullPlan:
     """What the pull may read. Raises the `BrokerError` that is its answer."""
-    group_name, topic_name = header.consumer_group or "", header.topic or ""
     broker = config.broker_name
     if not config.permission & PERM_READ:
         raise _no_permission(f"broker {broker} may not be read from now (brokerPermission)")
+    _check_needed(header)
+    group_name, topic_name, queue_id = header.consumer_group or "", header.topic or "", header.queue_id or 0
     group = groups.find_or_create(group_name)
     if group is None:
         raise no_such_group(group_name, config)
@@ -84,7 +96,6 @@ def check_pull(
         )
     if not topic.perm & PERM_READ:
         raise _no_permission(f"topic {topic_name} may not be read: its perm is {topic.perm}, see updateTopic")
-    queue_id = -1 if header.queue_id is None else header.queue_id
     if not 0 <= queue_id < topic.read_queue_nums:
         raise broker_error(
             ResponseCode.SYSTEM_ERROR,
@@ -101,6 +112,32 @@ def check_pull(
     )
 
 
+def _check_needed(header: PullMessageHeader) -> None:
+    """The fields without which a pull means nothing; some depend on what it asks for."""
+    values = (
+        header.consumer_group,
+        header.topic,
+        header.queue_id,
+        header.queue_offset,
+        header.max_msg_nums,
+        header.sys_flag,
+        header.commit_offset,
+        header.suspend_timeout_ms,
+        header.sub_version,
+    )
+    if None not in values:
+        return
+    sys_flag = header.sys_flag or 0
+    needless = {
+        "commitOffset": not sys_flag & PULL_COMMIT_OFFSET,
+        "suspendTimeoutMillis": not sys_flag & PULL_SUSPEND,
+        "subVersion": bool(sys_flag & PULL_SUBSCRIPTION),
+    }
+    missing = [name for name, value in zip(_NEEDED, values, strict=True) if value is None and not needless.get(name)]
+    if missing:
+        raise broker_error(ResponseCode.SYSTEM_ERROR, f"the header of a pull lacks {', '.join(missing)}: send it")
+
+
 def _wanted_tags(
     header: PullMessageHeader,
     group: SubscriptionGroupConfig,
@@ -110,11 +147,11 @@ def _wanted_tags(
 ) -> AbstractSet[int] | None:
     """The tags a pull asks for, from its own subscription text or from what the group's heartbeats said."""
     if (header.sys_flag or 0) & PULL_SUBSCRIPTION:
-        _check_expression_type(header.expression_type, config)
         try:
             tags = parse_tags(header.subscription)
         except IllegalArgument as error:
             raise broker_error(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
+        _check_expression_type(header.expression_type, config)
         return None if tags.matches_all else tags.codes
     name = group.group_name
     online = consumers.find(name)
@@ -139,7 +176,8 @@ def _wanted_tags(
             "next heartbeat",
         )
     _check_expression_type(subscription.expression_type, config)
-    return subscription.code_set or None
+    is_for_all = subscription.sub_string == ALL_TAGS or subscription.class_filter_mode
+    return None if is_for_all else subscription.code_set
 
 
 def _check_expression_type(expression_type: str | None, config: BrokerConfig) -> None:

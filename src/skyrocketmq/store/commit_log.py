@@ -22,6 +22,7 @@ from typing import Final
 from skyrocketmq.model.offsets import LogOffset
 from skyrocketmq.ports import Disk, File
 from skyrocketmq.store.cold_reads import ColdRange
+from skyrocketmq.store.cut_mark import CutMark
 from skyrocketmq.store.file_rows import (
     RowFile,
     create_reserved,
@@ -42,9 +43,7 @@ logger = logging.getLogger(__name__)
 KEY: Final = "mappedFileSizeCommitLog"
 OPEN_FILES_MAX: Final = 64
 WARM_BYTES: Final = 64 << 20  # read through the map; what is older is asked of the page cache, which costs a copy
-ERASE_STEP_BYTES: Final = 1 << 20
 NEVER: Final = 1 << 63
-_ZEROS: Final = bytes(ERASE_STEP_BYTES)
 
 
 class LogFile:
@@ -67,6 +66,7 @@ class CommitLog:
         directories: tuple[Path, ...],
         *,
         file_bytes: int,
+        cut_mark: Path,
         read_only: frozenset[Path] = frozenset(),
         warm_bytes: int = WARM_BYTES,
     ) -> None:
@@ -79,6 +79,7 @@ class CommitLog:
         self._disk = disk
         self._directories = directories
         self._read_only = read_only
+        self._cut_mark = CutMark(disk, cut_mark)
         self._warm_bytes = warm_bytes
         self._warm_from = 0
         self._files: dict[int, LogFile] = {}  # by start, in order
@@ -303,6 +304,7 @@ class CommitLog:
 
     def load(self) -> None:
         """Find the files. An unfinished last one, left by a crash while it was being reserved, is deleted. Blocks."""
+        self._cut_mark.finish(file_bytes=self.file_bytes)
         row = load_row(self._disk, self._directories, file_bytes=self.file_bytes, key=KEY)
         if row and row[-1].size < self.file_bytes:
             self._drop_unfinished(row.pop())
@@ -344,13 +346,7 @@ class CommitLog:
     def _continue(self, file: LogFile, *, erase: bool) -> None:
         opened = self.open_files.get(file.path)
         if erase:
-            _erase(opened, self.max_offset - file.start, self.file_bytes)
-        try:
-            opened.allocate(self.file_bytes)  # Apache's files are sparse
-        except OSError as error:
-            logger.warning(
-                "log file not reserved, appends may fail", extra={"path": str(file.path), "error": str(error)}
-            )
+            self._cut_mark.cut(opened, self.max_offset - file.start, file_bytes=self.file_bytes)
         file.view = memoryview(opened.map(self.file_bytes))
         self._use(file)
 
@@ -363,15 +359,6 @@ class CommitLog:
         for file in self._files.values():
             file.view = None
         self.open_files.close()
-
-
-def _erase(file: File, position: int, end: int) -> None:
-    """Make zeros of everything that is not; a reserved file that was never written there is not touched."""
-    while position < end:
-        length = min(ERASE_STEP_BYTES, end - position)
-        if file.pread(length, position) != _ZEROS[:length]:
-            file.pwrite(_ZEROS[:length], position)
-        position += length
 
 
 def _sync_all(files: list[File]) -> None:

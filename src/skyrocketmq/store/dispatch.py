@@ -17,12 +17,12 @@ from typing import Final
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model.names import check_topic
 from skyrocketmq.ports import Disk
-from skyrocketmq.store.consume_queue import CELL_BYTES, ConsumeQueue
+from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, ConsumeQueue
 from skyrocketmq.store.consume_queues import ConsumeQueues
 from skyrocketmq.store.index import Index
 from skyrocketmq.store.index_file import KeyPlace
 from skyrocketmq.store.key_hash import TopicKeys
-from skyrocketmq.store.record_shape import RecordShape, split_unique_key
+from skyrocketmq.store.record_shape import UNIQ_MARK, RecordShape, split_unique_key
 from skyrocketmq.wire.records import ScannedRecord
 
 __all__ = ["Dispatcher"]
@@ -32,8 +32,11 @@ logger = logging.getLogger(__name__)
 SHAPES_MAX: Final = 10_000
 KEYS_AT_ONCE: Final = 512
 WRITE_OUT_BYTES: Final = 1 << 20  # cells kept in memory; recovery has no timer that writes them out
+KEY_AT: Final = len(UNIQ_MARK)
+KEY_END: Final = KEY_AT + 32
 _UNQUEUED: Final = 0x4
 _ROLLBACK: Final = 0xC
+_cell = CELL.pack
 
 
 class Dispatcher:
@@ -58,7 +61,8 @@ class Dispatcher:
         self._is_complete = is_complete
         self._topics: dict[bytes, TopicKeys | None] = {}
         self._by_name: dict[tuple[bytes, int], ConsumeQueue] = {}
-        self._shapes: dict[tuple[bytes, bytes, int, bytes], RecordShape] = {}
+        self._shapes: dict[tuple[bytes, bytes, int, bytes], RecordShape] = {}  # topic, before, id's length, after
+        self._quick: dict[tuple[bytes, bytes], RecordShape] = {}  # topic, after; those with an id of 32 in front
         self._keys: list[KeyPlace] = []
         self._keys_ms = 0
         self._cells_bytes = 0
@@ -66,20 +70,27 @@ class Dispatcher:
     def dispatch(self, record: ScannedRecord, *, to_queues: bool, to_index: bool) -> None:
         """Put one record's cell and keys where they belong. Call `finish` after the last."""
         total, topic_name, queue_id, offset, log_offset, sys_flag, store_ms, _, properties = record
-        topic = self._topics.get(topic_name) or self._topic(topic_name)
-        if topic is None:
-            return
-        before, key, after = split_unique_key(properties)
-        shape = self._shapes.get((topic_name, before, len(key), after))
-        if shape is None:
-            shape = self._learn(topic, topic_name, before, key, after)
-        if to_queues and queue_id >= 0 and not sys_flag & _UNQUEUED:
-            queue = self._by_name.get((topic_name, queue_id))
-            if queue is None:
-                queue = self._by_name[topic_name, queue_id] = self._queues.get(topic.topic, queue_id)
-            if self._prepare(queue, offset, log_offset):
+        # Nearly all records have an id of 32 characters in front: what follows it tells the shape.
+        key = properties[KEY_AT:KEY_END]
+        shape = self._quick.get((topic_name, properties[KEY_END:])) if properties.startswith(UNIQ_MARK) else None
+        if shape is None or b"\x02" in key:
+            before, key, after = split_unique_key(properties)
+            shape = self._shapes.get((topic_name, before, len(key), after)) or self._learn(
+                topic_name, before, key, after
+            )
+            if shape is None:
+                return
+        if to_queues and not sys_flag & _UNQUEUED:
+            queue = self._by_name.get((topic_name, queue_id)) or self._queue(shape.topic.topic, topic_name, queue_id)
+            if queue is not None and (
+                (offset == queue.next_offset and not self.gapped) or self._prepare(queue, offset, log_offset)
+            ):
                 tags_code = shape.tags_code if shape.delay_ms is None else store_ms + shape.delay_ms
-                queue.put(offset, log_offset, total, tags_code)
+                if queue.next_offset == offset:
+                    queue.tail += _cell(log_offset, total, tags_code)
+                    queue.next_offset = offset + 1
+                else:
+                    queue.put(offset, log_offset, total, tags_code)
                 if not queue.is_dirty:
                     self._queues.mark_dirty(queue)
                 self._cells_bytes += CELL_BYTES
@@ -88,9 +99,9 @@ class Dispatcher:
                 self._put_keys()
                 self._keys_ms = store_ms
             if key:
-                self._keys.append((topic, key, log_offset))
+                self._keys.append((shape.topic, key, log_offset))
             for other in shape.keys:
-                self._keys.append((topic, other, log_offset))
+                self._keys.append((shape.topic, other, log_offset))
         self.count += 1
         if self._cells_bytes >= WRITE_OUT_BYTES:
             self._write_out()
@@ -136,6 +147,12 @@ class Dispatcher:
                 self._disk.unlink(path)
         return True
 
+    def _queue(self, topic: str, topic_name: bytes, queue_id: int) -> ConsumeQueue | None:
+        if queue_id < 0:
+            return None
+        queue = self._by_name[topic_name, queue_id] = self._queues.get(topic, queue_id)
+        return queue
+
     def _topic(self, name: bytes) -> TopicKeys | None:
         if name in self._topics:
             return self._topics[name]
@@ -149,11 +166,18 @@ class Dispatcher:
         self._topics[name] = topic
         return topic
 
-    def _learn(self, topic: TopicKeys, name: bytes, before: bytes, key: bytes, after: bytes) -> RecordShape:
+    def _learn(self, name: bytes, before: bytes, key: bytes, after: bytes) -> RecordShape | None:
+        """The shape of these properties, remembered; None if the topic cannot have queues."""
+        topic = self._topic(name)
+        if topic is None:
+            return None
         if len(self._shapes) >= SHAPES_MAX:
             self._shapes.clear()
+            self._quick.clear()
         shape = RecordShape(topic, before, key, after, delay_levels_ms=self._delay_levels_ms)
         self._shapes[name, before, len(key), after] = shape
+        if before == UNIQ_MARK and len(key) == KEY_END - KEY_AT:
+            self._quick[name, after] = shape
         return shape
 
     def _put_keys(self) -> None:

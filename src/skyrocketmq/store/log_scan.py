@@ -68,7 +68,7 @@ class LogScan:
 
     def _records_of(self, file: LogFile, at: int) -> Iterator[ScannedRecord]:
         """The records of one file from position `at` on."""
-        file_bytes, start = self._log.file_bytes, file.start
+        file_bytes, start, check_crc = self._log.file_bytes, file.start, self._check_crc
         opened = self._log.open_files.get(file.path)
         wanted = PIECE_BYTES
         while True:
@@ -86,8 +86,16 @@ class LogScan:
                 if not is_last_piece and length - here < total <= file_bytes - at - here:
                     wanted = max(total, PIECE_BYTES)
                     break  # the record goes on in the next piece
-                record = self._checked(data, here, length, log_offset=start + at + here)
-                if record is None:
+                try:
+                    record = scan_record(data, here, length, check_crc=check_crc)
+                except ProtocolError as error:
+                    self._report(start + at + here, error)
+                    record = None
+                if (
+                    record is None
+                    or record[4] != start + at + here
+                    or (b"\0" in record[8] and record[4] >= self._trusted_end and _is_torn(record))
+                ):
                     found = self._step_over(opened, file, at + here)
                     if found is None:
                         return
@@ -103,18 +111,9 @@ class LogScan:
                 self._is_over = True  # nothing can be read here: the file has no end mark
                 return
 
-    def _checked(self, data: bytes, here: int, length: int, *, log_offset: int) -> ScannedRecord | None:
-        try:
-            record = scan_record(data, here, length, check_crc=self._check_crc)
-        except ProtocolError as error:
-            if log_offset < self._trusted_end:
-                logger.error("bad record", extra={"log_offset": log_offset, "error": str(error)})
-            return None
-        if record is None or record[4] != log_offset:
-            return None
-        if log_offset >= self._trusted_end and b"\0" in record[8] and _is_torn(record, log_offset):
-            return None
-        return record
+    def _report(self, log_offset: int, error: ProtocolError) -> None:
+        if log_offset < self._trusted_end:
+            logger.error("bad record", extra={"log_offset": log_offset, "error": str(error)})
 
     def _step_over(self, opened: File, file: LogFile, bad_at: int) -> int | None:
         """Where in the file to go on behind a bad record; None if the log ends here."""
@@ -148,14 +147,14 @@ class LogScan:
         return record is not None and record[4] == file.start + begin
 
 
-def _is_torn(record: ScannedRecord, log_offset: int) -> bool:
+def _is_torn(record: ScannedRecord) -> bool:
     """Whether the end of the record was never written: its properties, which have no checksum, break off in zeros.
 
     Zeros stand where a write ended, up to the end of the record or of a sector. A property may hold a zero, but hardly
     just there.
     """
     properties = record[8]
-    properties_at = log_offset + record[0] - len(properties)
+    properties_at = record[4] + record[0] - len(properties)
     zero = properties.find(b"\0")
     while zero >= 0:
         end = zero

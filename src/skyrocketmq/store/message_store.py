@@ -114,6 +114,7 @@ class MessageStore:
             disk,
             config.commit_log_directories,
             file_bytes=config.commit_log_file_bytes,
+            cut_mark=config.root_path / "cut.json",
             read_only=config.read_only_commit_log_directories,
         )
         self.queues = ConsumeQueues(disk, config.root_path / "consumequeue", file_bytes=config.queue_file_bytes)

@@ -80,8 +80,7 @@ class OpenFiles:
         self._doomed.clear()
 
     def _close_oldest(self) -> None:
-        # The newest is the one that was asked for; it stays even if all others are held.
-        for path in list(self._files)[:-1]:
-            if path not in self._held:
-                self._files.pop(path).close()
-                return
+        newest = next(reversed(self._files))  # the one that was asked for stays, even if all others are held
+        oldest = next((path for path in self._files if path not in self._held and path != newest), None)
+        if oldest is not None:
+            self._files.pop(oldest).close()

@@ -22,14 +22,14 @@ from skyrocketmq.wire.java import string_hash
 from skyrocketmq.wire.properties import PROPERTIES_BYTES_MAX, split_properties
 from skyrocketmq.wire.records import RECORD_BYTES_MIN, TOPIC_BYTES_MAX
 
-__all__ = ["RecordShape", "split_unique_key", "tags_code_of"]
+__all__ = ["UNIQ_MARK", "RecordShape", "split_unique_key", "tags_code_of"]
 
 UNKNOWN_LEVEL_MS: Final = 1000
 _UNIQ_KEY: Final = names.UNIQ_KEY.encode()
 _TAGS: Final = names.TAGS.encode()
 _KEYS: Final = names.KEYS.encode()
 _DELAY: Final = names.DELAY.encode()
-_UNIQ_MARK: Final = _UNIQ_KEY + b"\x01"
+UNIQ_MARK: Final = _UNIQ_KEY + b"\x01"
 
 
 class RecordShape:
@@ -82,17 +82,17 @@ class RecordShape:
 
 def split_unique_key(properties: bytes) -> tuple[bytes, bytes, bytes]:
     """The properties before the value of UNIQ_KEY, the value, and the properties after it; the value may be empty."""
-    if properties.startswith(_UNIQ_MARK):
-        start = len(_UNIQ_MARK)
+    if properties.startswith(UNIQ_MARK):
+        start = len(UNIQ_MARK)
     else:
-        at = properties.find(b"\x02" + _UNIQ_MARK)
+        at = properties.find(b"\x02" + UNIQ_MARK)
         if at < 0:
             return properties, b"", b""
-        start = at + 1 + len(_UNIQ_MARK)
+        start = at + 1 + len(UNIQ_MARK)
     end = properties.find(b"\x02", start)
     if end < 0:
         end = len(properties)
-    if properties.find(b"\x02" + _UNIQ_MARK, end) >= 0:
+    if properties.find(b"\x02" + UNIQ_MARK, end) >= 0:
         return properties, b"", b""  # the last of several counts, and nobody sends several: take the general way
     return properties[:start], properties[start:end], properties[end:]
 

@@ -92,6 +92,7 @@ class Recovery:
         self._check_crc = check_crc
         self._delay_levels_ms = delay_levels_ms
         self._lost: set[ConsumeQueue] = set()  # to be built from the beginning
+        self._begun: set[ConsumeQueue] = set()  # their first message is known
         self._is_index_lost = index is not None and not is_index_intact
         self._report = Recovered()
 
@@ -111,7 +112,8 @@ class Recovery:
             self._recover_by_times()
         self._rebuild_what_is_lost()
         for queue in self._queues:
-            queue.correct_min_offset(self._log.min_offset)
+            if queue not in self._begun:
+                queue.correct_min_offset(self._log.min_offset)
         logger.info(
             "store recovered",
             extra={
@@ -146,6 +148,9 @@ class Recovery:
                 self._lost.add(queue)
             else:
                 queue.end_at(end, erase=not self._is_clean)
+                if end:  # now, while its file is open: there may be thousands
+                    queue.correct_min_offset(self._log.min_offset)
+                    self._begun.add(queue)
         index_from = self._mend_index_from_snapshot(snapshot)
         self._scan(synced_end, queues_from=synced_end, index_from=index_from, trusted_end=synced_end)
 
@@ -244,6 +249,7 @@ class Recovery:
         logger.warning(
             "built again from the log", extra={"queues": names, "index": self._is_index_lost, "end": self._report.end}
         )
+        self._begun -= self._lost
         for queue in self._lost:
             for path in queue.clear():
                 self._disk.unlink(path)

@@ -62,8 +62,8 @@ class Upkeep:
         self._flusher = flusher
         self._state = state
         self._spare_wanted = asyncio.Event()
-        self._turn = asyncio.Lock()  # guards the files of queues and checkpoint: one writes, syncs or deletes them
-        self._log_flushed_at = self._checkpoint_at = clock.monotonic()
+        self._turn = asyncio.Lock()  # guards syncing and deleting the files of queues, and writing the checkpoint
+        self._log_flushed_at = clock.monotonic()
         log.on_spare_wanted = self._spare_wanted.set
 
     def jobs(self) -> list[asyncio.Task[None]]:
@@ -84,12 +84,19 @@ class Upkeep:
             clock=self._clock,
             on_error=_log_failure("consume queues could not be flushed"),
         )
+        checkpoint = every(
+            config.queue_flush_thorough_interval_ms / 1000,
+            self.checkpoint,
+            clock=self._clock,
+            on_error=_log_failure("no checkpoint written"),
+        )
         if not self._log.limit:
             self._spare_wanted.set()
         create = asyncio.get_running_loop().create_task
         return [
             create(flush_log, name="store-flush-log"),
             create(flush_queues, name="store-flush-queues"),
+            create(checkpoint, name="store-checkpoint"),
             create(self._reserve_files(), name="store-reserve-files"),
         ]
 
@@ -136,15 +143,12 @@ class Upkeep:
     # ------------------------------------------------------------------------------------------- queues, checkpoint
 
     async def flush_queues(self) -> None:
-        """One round: write out cells, try late index keys, sync queues with much to sync; now and then a checkpoint."""
-        now = self._clock.monotonic()
-        if now - self._checkpoint_at >= self._config.queue_flush_thorough_interval_ms / 1000:
-            self._checkpoint_at = now
-            await self.checkpoint()
-            return
+        """One round: try late index keys, write out cells, sync queues with much to sync."""
+        self._appender.put_late_keys()
+        await self._write_out_queues()
+        if self._turn.locked():
+            return  # a checkpoint of many queues takes its time, and syncs them anyway
         async with self._turn:
-            self._appender.put_late_keys()
-            await self._write_out_queues()
             try:
                 await self._queues.sync(self._queues.to_sync(max(self._config.queue_flush_least_pages, 1)))
             except OSError as error:

@@ -242,12 +242,15 @@ class ConsumeQueue:
 
     # --------------------------------------------------------------------------------------- loading and recovery
 
-    def load(self) -> None:
-        """Find the files; the end is then known only up to the last file and set by `end_at`. Blocks."""
-        row = load_row(self._disk, (self._directory,), file_bytes=self._file_bytes, key=KEY)
-        if row and row[-1].size < self._file_bytes:
-            # Cut off by `end_at` or not yet extended when the process was killed: the missing part holds no cells.
-            create_sparse(self._disk, row[-1].path, self._file_bytes)
+    def load(self, *, is_clean: bool) -> None:
+        """Find the files; the end is then known only up to the last file and set by `end_at`. Blocks.
+
+        After a crash files may lack their size, as far as they were not synced; what they lack holds no cells.
+        """
+        row = load_row(self._disk, (self._directory,), file_bytes=self._file_bytes, key=KEY, may_be_short=not is_clean)
+        for file in row:
+            if file.size < self._file_bytes:
+                create_sparse(self._disk, file.path, self._file_bytes)
         self._starts = [file.start for file in row]
         end = row[-1].start + self._file_bytes if row else 0
         self.written_bytes = self.synced_bytes = end

@@ -139,12 +139,12 @@ class ConsumeQueues:
 
     # ---------------------------------------------------------------------------------------------------- the rest
 
-    def load(self) -> None:
+    def load(self, *, is_clean: bool) -> None:
         """Find all queues on disk; what is no queue's directory is passed over. Blocks."""
         for topic in self._disk.list(self._directory):
             for name in self._disk.list(self._directory / topic):
                 if name.isascii() and name.isdecimal():
-                    self._make(topic, int(name)).load()
+                    self._make(topic, int(name)).load(is_clean=is_clean)
                 else:
                     logger.warning("not a queue, ignored", extra={"path": str(self._directory / topic / name)})
 

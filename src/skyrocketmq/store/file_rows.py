@@ -50,8 +50,10 @@ def file_name(start: int) -> str:
     return f"{start:0{NAME_DIGITS}d}"
 
 
-def load_row(disk: Disk, directories: Sequence[Path], *, file_bytes: int, key: str) -> list[RowFile]:
-    """The files of a row in order; only the last may be shorter than `file_bytes`.
+def load_row(
+    disk: Disk, directories: Sequence[Path], *, file_bytes: int, key: str, may_be_short: bool = False
+) -> list[RowFile]:
+    """The files of a row in order; only the last may be shorter than `file_bytes`, or, if `may_be_short`, any.
 
     `key` is the operator's name of the setting that the sizes must agree with. Raises `StoreError` for files that
     belong to no row of this size. Names that are not positions (`lost+found`) are passed over.
@@ -69,7 +71,7 @@ def load_row(disk: Disk, directories: Sequence[Path], *, file_bytes: int, key: s
             found[start] = RowFile(start, path, _size(disk, path))
     row = [found[start] for start in sorted(found)]
     for file in row:
-        if file.size != file_bytes and not (file is row[-1] and file.size < file_bytes):
+        if file.size != file_bytes and not (file.size < file_bytes and (may_be_short or file is row[-1])):
             raise wrong_size(file, file_bytes=file_bytes, key=key)
         if file.start % file_bytes != 0:
             raise StoreError(f"{file.path} does not begin at a multiple of {key} = {file_bytes}")

@@ -192,8 +192,9 @@ class MessageStore:
         return lock
 
     def _load(self) -> Recovered:
+        is_clean = not self._disk.exists(self._path("abort"))
         self.log.load()
-        self.queues.load()
+        self.queues.load(is_clean=is_clean)
         times = load_checkpoint(self._disk, self._path("checkpoint"))
         is_index_intact = self.index is None or self.index.load()
         recovered = Recovery(
@@ -203,7 +204,7 @@ class MessageStore:
             self.index,
             times=times,
             snapshot=load_snapshot(self._disk, self._path("checkpoint.json"), times),
-            is_clean=not self._disk.exists(self._path("abort")),
+            is_clean=is_clean,
             is_index_intact=is_index_intact,
             check_crc=self.config.check_crc_on_recover,
             delay_levels_ms=self.config.delay_levels_ms,

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from skyrocketmq.config import BrokerRole
+from skyrocketmq.broker.delay_reading import wait_ms
+from skyrocketmq.config import BrokerRole, StoreConfig
 from skyrocketmq.model.names import SCHEDULE_TOPIC
 from skyrocketmq.ports import Disk, LocalDisk
 from skyrocketmq.testing import ManualClock
+from skyrocketmq.testing.clock import START_MS
 from tests.broker.delays import TOPIC, Delays, delay_config, open_delays
 from tests.store.support import BORN_HOST, BORN_MS, HOST_V6, ROOT, STORE_HOST, check, memory_disk
 
@@ -167,6 +169,29 @@ async def test_a_clock_that_was_set_back_keeps_nobody_waiting(tmp_path: Path, di
         assert await delays.bodies() == [b"hello"]
 
 
+@pytest.mark.parametrize(
+    ("ahead_ms", "delay_ms", "expected_ms"),
+    [
+        (10_000, 10_000, 10_000),
+        (10_001, 10_000, 0),
+        (1, 10_000, 1),
+        (0, 10_000, 0),
+        (-5, 10_000, 0),
+        (10**9, None, 10**9),
+    ],
+)
+def test_a_time_further_ahead_than_the_delay_counts_as_now(
+    ahead_ms: int, delay_ms: int | None, expected_ms: int
+) -> None:
+    assert wait_ms(START_MS + ahead_ms, now_ms=START_MS, delay_ms=delay_ms) == expected_ms
+
+
+def test_the_page_about_delays_shows_the_usual_levels() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "delayed-messages.md").read_text()
+    delays = next(line for line in page.splitlines() if line.startswith("| delay |"))
+    assert delays.strip("| ").split(" | ")[1:] == StoreConfig().delay_levels.split()
+
+
 # ------------------------------------------------------------------------------------------------------------- the copy
 
 
@@ -214,6 +239,16 @@ async def test_the_copy_is_found_by_its_tag_and_by_its_keys(delays: Delays, cloc
     assert cell[2] == 2598919, "Java's hash of TagA"
     found = await delays.store.query(TOPIC, "order-1", 10, 0, clock.now_ms())
     assert len(found.records) == 1
+
+
+async def test_unique_ids_of_any_length_arrive_whole(delays: Delays, clock: ManualClock) -> None:
+    ids = [b"0A0B", b"0A0B0C", b"0A0D", b"x" * 200]
+    for each in ids:
+        delays.send(1, properties={b"UNIQ_KEY": each})
+    delays.send(1)
+    await clock.advance(1)
+    received = [record.properties.get("UNIQ_KEY", "") for record in await delays.received()]
+    assert received == [each.decode() for each in ids] + [""]
 
 
 async def test_hosts_of_any_kind_are_kept(tmp_path: Path, disk: Disk, clock: ManualClock) -> None:
@@ -325,7 +360,7 @@ async def test_an_address_of_an_extension_file_is_no_time(tmp_path: Path, disk: 
 
 
 async def test_a_slave_delivers_nothing_and_leaves_its_masters_file_alone(
-    tmp_path: Path, disk: Disk, clock: ManualClock
+    tmp_path: Path, disk: Disk, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_delays(disk, delay_config(tmp_path), clock) as delays:
         delays.send(1)
@@ -334,6 +369,7 @@ async def test_a_slave_delivers_nothing_and_leaves_its_masters_file_alone(
         await delays.delivery.save_offsets()
         assert await delays.bodies() == []
         assert delays.file() is None
+        assert not caplog.records, "it does not even try"
     async with open_delays(disk, delay_config(tmp_path), clock) as delays:
         await clock.settle()
         assert await delays.bodies() == [b"hello"]

@@ -144,7 +144,7 @@ async def test_the_file_is_apaches_to_the_byte() -> None:
         for level, count in ((4, 2), (3, 10)):
             for _ in range(count):
                 delays.send(level)
-        await clock.advance(30)
+            await clock.advance(30)
     assert disk.read(FILE) == b'{\n\t"offsetTable":{3:10,4:2\n\t}\n}'
 
 

@@ -19,6 +19,7 @@ NO_COMMERCE = "counters of a commercial edition"
 NO_POOLED_BUFFERS = "Python manages its buffers itself"
 NO_DLEDGER = "no DLedger; replication is by master and slaves"
 ONE_WRITER = "the store has one writer and needs no lock"
+NO_WAITING_DELIVERY = "delayed messages are delivered many at once, and none waits for another"
 NOT_AT_APACHE_EITHER = "Apache does not use it either"
 
 
@@ -135,13 +136,31 @@ class IgnoredBrokerKeys(Section, title="broker: unused"):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IgnoredStoreKeys(Section, title="store: unused"):
-    """Locks that one writer does not need, and DLedger."""
+    """Locks that one writer does not need, queues of deliveries, and DLedger."""
 
     append_lock_is_mutex: bool = conf(
         "useReentrantLockWhenPutMessage", default=True, doc="kind of lock around an append", unused=ONE_WRITER
     )
     debug_lock: bool = conf(
         "debugLockEnable", default=False, doc="report an append lock held for a second", unused=ONE_WRITER
+    )
+    delay_async: bool = conf(
+        "enableScheduleAsyncDeliver",
+        default=False,
+        doc="deliver delayed messages without waiting for each other",
+        unused=NO_WAITING_DELIVERY,
+    )
+    delay_pending_max: int = conf(
+        "scheduleAsyncDeliverMaxPendingLimit",
+        default=2000,
+        doc="most such deliveries under way a level",
+        unused=NO_WAITING_DELIVERY,
+    )
+    delay_resend_max: int = conf(
+        "scheduleAsyncDeliverMaxResendNum2Blocked",
+        default=3,
+        doc="failures after which a level waits",
+        unused=NO_WAITING_DELIVERY,
     )
     duplication: bool = conf(
         "duplicationEnable",

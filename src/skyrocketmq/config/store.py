@@ -379,13 +379,6 @@ class StoreConfig(Section, title="store"):
     delay_stats: bool = conf(
         "enableScheduleMessageStats", default=True, doc="count deliveries of delayed messages", changeable=True
     )
-    delay_async: bool = conf("enableScheduleAsyncDeliver", default=False, doc="deliver without waiting for each other")
-    delay_pending_max: int = conf(
-        "scheduleAsyncDeliverMaxPendingLimit", default=2000, doc="most such deliveries under way a level", at_least=1
-    )
-    delay_resend_max: int = conf(
-        "scheduleAsyncDeliverMaxResendNum2Blocked", default=3, doc="failures after which a level waits", at_least=0
-    )
 
     # many light queues in one
     multi_dispatch: bool = conf("enableMultiDispatch", default=False, doc="one message in several light queues")

@@ -6,17 +6,21 @@ async with open_scripted(brokers=["broker-a", "broker-b"]) as scripted:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from skyrocketmq.errors import broker_error
-from skyrocketmq.model import BrokerData, QueueData, TopicRoute
-from skyrocketmq.net import Connection, Dispatcher, Server
+from skyrocketmq.model import BrokerData, HeartbeatData, QueueData, TopicRoute
+from skyrocketmq.net import Connection, Dispatcher, Server, ServerOptions, pack_address, parse_address
+from skyrocketmq.wire.bodies import decode_body, encode_body
+from skyrocketmq.wire.bodies_clients import ConsumerIdList
 from skyrocketmq.wire.bodies_routes import encode_route
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.records import encode_record
 
-__all__ = ["Scripted", "ScriptedBroker", "ScriptedNameServer", "open_scripted", "refuse", "stored"]
+__all__ = ["Scripted", "ScriptedBroker", "ScriptedNameServer", "open_scripted", "place", "refuse", "stored"]
 
 Answer = Callable[[Frame], Frame | Awaitable[Frame | None] | None]
 
@@ -55,14 +59,81 @@ class _Peer:
 
 
 class ScriptedBroker(_Peer):
-    """Hears heartbeats, stores what it is sent, and says so."""
+    """Hears heartbeats, says that it has stored what it is sent, and gives out `records`, whatever queue is asked for.
+
+    `offset` is what it has stored for every group and queue; None if nothing.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.on(RequestCode.HEART_BEAT, lambda frame: frame.reply())
+        self.records: list[bytes] = []
+        self.offset: int | None = 0
+        self.client_ids: list[str] = []
+        self.on(RequestCode.HEART_BEAT, self._heartbeat)
         self.on(RequestCode.UNREGISTER_CLIENT, lambda frame: frame.reply())
         self.on(RequestCode.SEND_MESSAGE_V2, stored)
         self.on(RequestCode.SEND_BATCH_MESSAGE, stored)
+        self.on(RequestCode.GET_CONSUMER_LIST_BY_GROUP, self._list)
+        self.on(RequestCode.QUERY_CONSUMER_OFFSET, self._find_offset)
+        self.on(RequestCode.UPDATE_CONSUMER_OFFSET, self._keep_offset)
+        self.on(RequestCode.GET_MAX_OFFSET, lambda frame: frame.reply(ext={"offset": str(len(self.records))}))
+        self.on(RequestCode.PULL_MESSAGE, self.pull)
+
+    def add_messages(self, *bodies: bytes, topic: str = "T") -> None:
+        """Have messages in the queue; a held pull does not hear of it."""
+        for body in bodies:
+            self.records.append(
+                encode_record(
+                    topic=topic.encode(),
+                    body=body,
+                    properties=b"UNIQ_KEY\x01id-%d" % len(self.records),
+                    queue_id=0,
+                    queue_offset=len(self.records),
+                    log_offset=1000 * len(self.records),
+                    born_timestamp=1,
+                    born_host=bytes(8),
+                    store_timestamp=2,
+                    store_host=pack_address(parse_address(self.address)),
+                )
+            )
+
+    def _heartbeat(self, frame: Frame) -> Frame:
+        client_id = decode_body(HeartbeatData, frame.body).client_id
+        if client_id not in self.client_ids:
+            self.client_ids.append(client_id)
+        return frame.reply()
+
+    def _list(self, frame: Frame) -> Frame:
+        return frame.reply(body=encode_body(ConsumerIdList(consumer_id_list=tuple(self.client_ids))))
+
+    def _find_offset(self, frame: Frame) -> Frame:
+        if self.offset is None:
+            return frame.reply(ResponseCode.QUERY_NOT_FOUND)
+        return frame.reply(ext={"offset": str(self.offset)})
+
+    def _keep_offset(self, frame: Frame) -> Frame:
+        assert frame.ext is not None
+        self.offset = int(frame.ext["commitOffset"] or 0)
+        return frame.reply()
+
+    def pull(self, frame: Frame) -> Frame | Awaitable[Frame | None]:
+        """Messages from the offset on; without any the request is held, for good."""
+        assert frame.ext is not None
+        offset = int(frame.ext["queueOffset"] or 0)
+        found = self.records[offset : offset + 32]
+        if not found:
+            return _never()
+        return frame.reply(ext=place(offset + len(found), len(self.records)), body=b"".join(found))
+
+
+def place(following: int, end: int) -> dict[str, str | None]:
+    """The fields of a pull's answer."""
+    return {"suggestWhichBrokerId": "0", "nextBeginOffset": str(following), "minOffset": "0", "maxOffset": str(end)}
+
+
+async def _never() -> Frame | None:
+    await asyncio.Event().wait()
+    return None
 
 
 class ScriptedNameServer(_Peer):
@@ -119,6 +190,8 @@ async def open_scripted(
             scripted.name_servers.append(ScriptedNameServer())
         for name in brokers:
             scripted.brokers[name] = ScriptedBroker()
+        options = ServerOptions(grace_s=0)
         for peer in (*scripted.name_servers, *scripted.brokers.values()):
-            peer.server = await opened.enter_async_context(await Server.start(("127.0.0.1", 0), peer.dispatcher.feed))
+            server = await Server.start(("127.0.0.1", 0), peer.dispatcher.feed, options=options)
+            peer.server = await opened.enter_async_context(server)
         yield scripted

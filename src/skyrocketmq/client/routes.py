@@ -3,8 +3,8 @@
 Rule 1: what was once learnt stays until something else is learnt. A name server that is gone, or that has forgotten a
         topic because its brokers are down, takes nothing away.
 Rule 2: a topic that somebody uses is refreshed every 30 s. One that is unsettled (unknown, taken from the template of
-        automatic creation, or short of a broker that it had) is looked after more often, every 3 s at first, so that a
-        broker that comes back is in use again soon.
+        automatic creation, or short of a broker that it had) is looked after more often, every second at first, so that
+        a broker that comes back is in use again soon.
 Rule 3: one question a topic at a time, however many wait for its answer.
 """
 
@@ -34,7 +34,7 @@ __all__ = ["UNSETTLED_INTERVAL_S", "Routes"]
 
 logger = logging.getLogger(__name__)
 
-UNSETTLED_INTERVAL_S: Final = 3.0
+UNSETTLED_INTERVAL_S: Final = 1.0
 UNSETTLED_SHARE: Final = 4  # what has been unsettled for a minute is asked for every fifteen seconds
 DEMAND_INTERVAL_S: Final = 1.0  # refreshes because something failed, for one topic
 

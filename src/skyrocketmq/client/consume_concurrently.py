@@ -1,0 +1,153 @@
+"""Consuming without regard to order: many messages at a time, each finished by itself.
+
+Hot: every consumed message passes through `_work`. A fixed number of workers take calls from one list, whichever queue
+of whichever broker they came from; no task is made for a message.
+
+| a call ends | clustering | broadcasting |
+|---|---|---|
+| consumed | the offset moves up to the first message that is not finished | the same |
+| again later, or raised | handed back to the broker (`send_back`), then as if consumed | logged, and as if consumed |
+| ... and nobody could be told | kept, and tried again here after 5 s | |
+| the queue was lost meanwhile | nothing: its next owner gets the message again | the same |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from skyrocketmq.client.deliveries import Deliveries, Delivery
+from skyrocketmq.client.handler_calls import HandlerCalls, failed_messages
+from skyrocketmq.client.handlers import MessageHandler
+from skyrocketmq.client.held_queue import HeldQueue
+from skyrocketmq.client.offset_store import OffsetStore
+from skyrocketmq.client.send_back import SendBack
+from skyrocketmq.model import MessageView
+from skyrocketmq.net.tasks import Tasks
+from skyrocketmq.ports import Clock
+
+__all__ = ["ConcurrentConsumption"]
+
+logger = logging.getLogger(__name__)
+
+KEPT_RETRY_S: Final = 5.0
+CALLS_TOGETHER_MAX: Final = 32  # after so many calls that did not wait, a worker lets the loop do other things
+OVERDUE_TOGETHER_MAX: Final = 16  # of one queue, each time
+OVERDUE_DELAY_LEVEL: Final = 3
+
+
+class ConcurrentConsumption:
+    """The workers of a consumer. `send_back` is None for broadcasting."""
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        concurrency: int,
+        deliveries: Deliveries,
+        handlers: HandlerCalls,
+        offsets: OffsetStore,
+        send_back: SendBack | None,
+        clock: Clock,
+    ) -> None:
+        self._group = group
+        self._concurrency = concurrency
+        self._deliveries = deliveries
+        self._handlers = handlers
+        self._offsets = offsets
+        self._send_back = send_back
+        self._clock = clock
+        self._calls: asyncio.Queue[tuple[HeldQueue, Delivery] | None] = asyncio.Queue()
+        self._workers = Tasks()
+        self._waits = Tasks()  # until a kept message is tried again
+
+    def start(self) -> None:
+        for number in range(self._concurrency):
+            self._workers.start(self._work(), name=f"consume {self._group} {number}")
+
+    async def stop(self, *, grace_s: float) -> None:
+        """Let calls under way end, then end the workers; what is waiting stays unfinished."""
+        while not self._calls.empty():
+            self._calls.get_nowait()
+        for _ in range(self._concurrency):
+            self._calls.put_nowait(None)
+        await self._waits.finish(clock=self._clock, grace_s=0.0)
+        cancelled_count = await self._workers.finish(clock=self._clock, grace_s=grace_s)
+        if cancelled_count:
+            logger.warning("handlers cancelled", extra={"group": self._group, "count": cancelled_count})
+
+    def submit(self, held: HeldQueue, messages: Sequence[MessageView]) -> None:
+        """Have new messages of a queue consumed."""
+        for delivery in self._deliveries.cut(messages):
+            self._calls.put_nowait((held, delivery))
+
+    async def _work(self) -> None:
+        calls, clock = self._calls, self._clock
+        count = 0
+        while True:
+            call = await calls.get()
+            if call is None:
+                return
+            held, (handler, messages) = call
+            if not held.cache.is_dropped:
+                await self._consume(held, handler, messages)
+            count += 1
+            if count % CALLS_TOGETHER_MAX == 0:
+                await clock.sleep(0)
+
+    async def _consume(self, held: HeldQueue, handler: MessageHandler | None, messages: list[MessageView]) -> None:
+        held.cache.mark_started(messages, now_ms=self._clock.now_ms())
+        result = await self._handlers.call(handler, messages)
+        if held.cache.is_dropped:
+            return
+        failed = failed_messages(result, messages)
+        kept = await self._pass_on(failed, result.delay_level) if failed else ()
+        if not kept:
+            self.finish(held, messages)
+            return
+        kept_offsets = {message.queue_offset for message in kept}
+        self.finish(held, [message for message in messages if message.queue_offset not in kept_offsets])
+        self._try_again_later(held, kept)
+
+    async def _pass_on(self, failed: Iterable[MessageView], delay_level: int) -> list[MessageView]:
+        """Get failed messages to another attempt; those that nobody would take."""
+        if self._send_back is None:
+            logger.warning("message given up", extra={"group": self._group, "reason": "broadcasting knows no retry"})
+            return []
+        return [message for message in failed if not await self._send_back.hand_back(message, delay_level=delay_level)]
+
+    def finish(self, held: HeldQueue, messages: Sequence[MessageView]) -> None:
+        """Messages are done with: the offset may move."""
+        if not messages:
+            return
+        offset = held.cache.remove(messages, now_ms=self._clock.now_ms())
+        if offset is not None and not held.cache.is_dropped:
+            self._offsets.update(held.queue, offset, only_up=True)
+        held.make_room()
+
+    def _try_again_later(self, held: HeldQueue, kept: Sequence[MessageView]) -> None:
+        again = [replace(message, reconsume_times=message.reconsume_times + 1) for message in kept]
+
+        async def resubmit() -> None:
+            await self._clock.sleep(KEPT_RETRY_S)
+            self.submit(held, again)
+
+        self._waits.start(resubmit(), name=f"try again {self._group}")
+
+    async def pass_on_overdue(self, queues: Iterable[HeldQueue], *, timeout_s: float) -> None:
+        """Hand back messages whose handler has had them for too long: they hold up their queue's offset."""
+        if self._send_back is None:
+            return
+        for held in queues:
+            for _ in range(OVERDUE_TOGETHER_MAX):
+                message = held.cache.find_overdue(now_ms=self._clock.now_ms(), timeout_ms=round(timeout_s * 1000))
+                if message is None or held.cache.is_dropped:
+                    break
+                if not await self._send_back.hand_back(message, delay_level=OVERDUE_DELAY_LEVEL):
+                    break
+                logger.warning("message overdue", extra=self._handlers.describe([message]))
+                self.finish(held, [message])

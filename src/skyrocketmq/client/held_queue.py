@@ -1,0 +1,51 @@
+"""A queue that a consumer holds: its messages, where its next pull begins, and the tasks that work on it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from skyrocketmq.client.message_cache import MessageCache
+from skyrocketmq.model import MessageQueue
+from skyrocketmq.ports import Clock
+
+__all__ = ["HeldQueue"]
+
+
+class HeldQueue:
+    """One queue from its taking over to its giving up. `processing` is held while a handler of an orderly consumer
+    runs: the queue is given up only when it is free."""
+
+    __slots__ = ("_room", "_room_count", "cache", "next_offset", "processing", "pulling", "queue", "working")
+
+    def __init__(self, queue: MessageQueue, *, next_offset: int, now_ms: int) -> None:
+        self.queue = queue
+        self.cache = MessageCache(now_ms=now_ms)
+        self.next_offset = next_offset
+        self.processing = asyncio.Lock()
+        self.pulling: asyncio.Task[None] | None = None
+        self.working: asyncio.Task[None] | None = None
+        self._room: asyncio.Future[None] | None = None
+        self._room_count = 0
+
+    async def wait_for_room(self, count: int, seconds: float, *, clock: Clock) -> None:
+        """Wait until no more than `count` messages are left, or for a little while."""
+        self._room_count = count
+        self._room = asyncio.get_running_loop().create_future()
+        try:
+            async with clock.timeout(seconds):
+                await self._room
+        except TimeoutError:
+            pass
+        finally:
+            self._room = None
+
+    def make_room(self) -> None:
+        """Messages have been finished: whoever waits may look again."""
+        if self._room is not None and self.cache.count <= self._room_count and not self._room.done():
+            self._room.set_result(None)
+
+    def drop(self) -> None:
+        """No longer this consumer's: what is under way is let lie. Dropping twice is harmless."""
+        self.cache.is_dropped = True
+        if self.pulling is not None:
+            self.pulling.cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -27,6 +28,7 @@ def main() -> int:
     if unknown := set(arguments.names) - set(BENCHMARKS):
         parser.error(f"no benchmark {', '.join(sorted(unknown))}; there is {', '.join(BENCHMARKS)}")
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is stopped, what was stored deleted
     reports = []
     for name in arguments.names or BENCHMARKS:
         print(f"{name}:", flush=True)

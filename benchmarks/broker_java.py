@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 from tests.interop.toolchain import Toolchain
@@ -44,10 +43,9 @@ def run_java_producer(
             meter = Meter(target.pid, generator_pid=producer.pid)
             meter.start()
             line = producer.stdout.readline()
-            costs = meter.stop()
-            sent, failed, took_ms = (int(word) for word in line.split())
+            sent, failed, _ = (int(word) for word in line.split())
+            outcome = Outcome([meter.cut(sent, refused=Counter({FAILED: failed} if failed else {}))])
             producer.wait(EXIT_TIMEOUT_S)
         finally:
             producer.kill()
-    costs = replace(costs, seconds=took_ms / 1000)
-    return Outcome(count=sent, costs=costs, refused=Counter({FAILED: failed} if failed else {}))
+    return outcome

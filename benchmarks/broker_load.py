@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from benchmarks.broker_frames import FIRST_OPAQUE, FramePool
 from benchmarks.frames import SUCCESS, answer_code
 from benchmarks.load import BadAnswer
-from benchmarks.meter import Meter, Outcome
+from benchmarks.meter import Meter, Outcome, Slice, slice_ends
 
 RECEIVE_BYTES = 1 << 20
 STALL_TIMEOUT_S = 20.0
@@ -160,8 +160,10 @@ def run_full(
             sender.issue(in_flight)
         turn(time.perf_counter() + warm_up_s)
         measured.start()
-        turn(time.perf_counter() + seconds)
-        return measured.stop()
+        for until in slice_ends(time.perf_counter(), seconds):
+            turn(until)
+            measured.cut()
+    return Outcome(measured.slices)
 
 
 def run_count(senders: Sequence[Sender], *, in_flight: int, count: int, server_pid: int) -> Outcome:
@@ -176,7 +178,8 @@ def run_count(senders: Sequence[Sender], *, in_flight: int, count: int, server_p
             for sender in _ready(senders, STALL_TIMEOUT_S, must=True):
                 answered = sender.receive()
                 sender.issue(min(answered, last[sender] - sender.issued))
-        return measured.stop()
+        measured.cut()
+    return Outcome(measured.slices)
 
 
 def run_paced(senders: Sequence[Sender], *, rate: float, seconds: float, warm_up_s: float, server_pid: int) -> Outcome:
@@ -211,10 +214,11 @@ def run_paced(senders: Sequence[Sender], *, rate: float, seconds: float, warm_up
         turn(start + warm_up_s)
         latencies.clear()
         measured.start()
-        turn(start + warm_up_s + seconds)
-        outcome = measured.stop()
-        outcome.latencies_s = list(latencies)
-        return outcome
+        for until in slice_ends(start + warm_up_s, seconds):
+            turn(until)
+            measured.cut(latencies)
+            latencies.clear()
+    return Outcome(measured.slices)
 
 
 def _ready(senders: Sequence[Sender], timeout_s: float, *, must: bool = False) -> list[Sender]:
@@ -231,22 +235,24 @@ def _ready(senders: Sequence[Sender], timeout_s: float, *, must: bool = False) -
 
 class _Measured:
     def __init__(self, senders: Sequence[Sender], server_pid: int) -> None:
+        self.slices: list[Slice] = []
         self._senders = senders
         self._meter = Meter(server_pid)
 
     def start(self) -> None:
-        self._answered = sum(sender.answered for sender in self._senders)
-        self._refused = self._all_refused()
         self._meter.start()
+        self._answered, self._refused = self._counts()
 
-    def stop(self) -> Outcome:
-        costs = self._meter.stop()
-        refused = self._all_refused() - self._refused
-        answered = sum(sender.answered for sender in self._senders) - self._answered
-        return Outcome(count=answered - refused.total(), costs=costs, refused=refused)
+    def cut(self, latencies_s: Sequence[float] = ()) -> None:
+        answered, refused = self._counts()
+        newly_refused = refused - self._refused
+        count = answered - self._answered - newly_refused.total()
+        self.slices.append(self._meter.cut(count, refused=newly_refused, latencies_s=latencies_s))
+        self._answered, self._refused = answered, refused
 
-    def _all_refused(self) -> Counter[int]:
-        return sum((sender.refused for sender in self._senders), Counter())
+    def _counts(self) -> tuple[int, Counter[int]]:
+        answered = sum(sender.answered for sender in self._senders)
+        return answered, sum((sender.refused for sender in self._senders), Counter())
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from benchmarks.broker_frames import PULL_COUNT, FramePool, SendForm, Traffic
 from benchmarks.broker_load import Sender, run_count
 from benchmarks.frames import SUCCESS, answer_body, answer_code, encode_frame
 from benchmarks.load import STALL_TIMEOUT_S, BadAnswer, connect
-from benchmarks.meter import Meter, Outcome
+from benchmarks.meter import Meter, Outcome, Slice, slice_ends
 
 GROUP = "benchmark-consumers"
 CONNECTIONS = 2
@@ -72,7 +72,8 @@ class QueueFiller:
             sender = Sender(connection, self._pools[traffic])
             count = self._queue_messages * traffic.queue_count
             outcome = run_count([sender], in_flight=FILL_IN_FLIGHT, count=count, server_pid=pid)
-            if outcome.refused:
+            # On a busy machine Apache's broker refuses what has waited for long; a few are not missed.
+            if outcome.refused.total() > count // 50:
                 raise BadAnswer(f"filling a queue was refused: {sender.first_refusal[:300]!r}")
         # Queues are filled by chance; what is pulled is what surely is in each of them.
         return Filled(traffic.topics[0], self._queue_messages * 9 // 10 // PULL_COUNT * PULL_COUNT)
@@ -161,16 +162,18 @@ def _run(pullers: Sequence[Puller], *, seconds: float, warm_up_s: float, server_
     for puller in pullers:
         puller.issue(PULLS_IN_FLIGHT)
     turn(time.perf_counter() + warm_up_s)
-    before = sum(puller.answered for puller in pullers)
     meter = Meter(server_pid)
     meter.start()
-    turn(time.perf_counter() + seconds)
-    costs = meter.stop()
-    outcome = Outcome((sum(puller.answered for puller in pullers) - before) * PULL_COUNT, costs)
+    slices: list[Slice] = []
+    answered = sum(puller.answered for puller in pullers)
+    for until in slice_ends(time.perf_counter(), seconds):
+        turn(until)
+        before, answered = answered, sum(puller.answered for puller in pullers)
+        slices.append(meter.cut((answered - before) * PULL_COUNT))
     turn(time.perf_counter() + STALL_TIMEOUT_S, refill=False)
     if any(puller.in_flight for puller in pullers):
         raise BadAnswer("pulls were not answered")
-    return outcome
+    return Outcome(slices)
 
 
 def run_delivery(address: str, *, count: int) -> list[float]:

@@ -54,5 +54,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--quick", action="store_true", help="a few seconds in all: to see that it runs")
     group.add_argument("--memory-messages", type=int, default=2_000_000, help="before memory is read (2,000,000)")
     group.add_argument("--queue-messages", type=int, default=32_768, help="in a queue that is pulled (32,768)")
-    group.add_argument("--calm", type=float, default=0.0, metavar="SECONDS", help="wait so long for a quiet machine")
+    group.add_argument("--calm", type=float, default=0.0, metavar="SECONDS", help="wait so long for a machine at rest")
     group.add_argument("--directory", type=Path, help="where stores are put (the system's directory for such)")

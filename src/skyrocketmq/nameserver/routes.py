@@ -76,6 +76,7 @@ class RouteTables:
     def __init__(self) -> None:
         self.generation = 0
         self._topics: dict[str, dict[str, QueueData]] = {}
+        self._topics_of: dict[str, set[str]] = {}  # broker name -> topics: a broker goes without a look at all others'
         self._addresses: dict[str, dict[int, str]] = {}  # broker name -> id -> address
         self._cluster_of: dict[str, str] = {}  # broker name -> the cluster it first registered with
         self._clusters: dict[str, dict[str, None]] = {}  # cluster -> names, in order of arrival
@@ -142,6 +143,7 @@ class RouteTables:
     def _take_topics(self, broker_name: str, topics: Iterable[TopicConfig]) -> None:
         known = self._queue_data.setdefault(broker_name, {})
         table = self._topics
+        own = self._topics_of.setdefault(broker_name, set())
         for topic in topics:
             numbers = (topic.read_queue_nums, topic.write_queue_nums, topic.perm, topic.topic_sys_flag)
             data = known.get(numbers) or self._share(broker_name, numbers)
@@ -150,6 +152,7 @@ class RouteTables:
                 table[topic.topic_name] = {broker_name: data}
             else:
                 queues[broker_name] = data
+            own.add(topic.topic_name)
         self.generation += 1
 
     def _share(self, broker_name: str, numbers: _Numbers) -> QueueData:
@@ -245,16 +248,19 @@ class RouteTables:
             names.pop(name, None)
             if not names:
                 del self._clusters[cluster]
-        self._remove_queues(lambda _topic, broker_name: broker_name == name)
+        for topic in list(self._topics_of.get(name, ())):
+            self._remove_queues(topic, name)
+        self._topics_of.pop(name, None)
         self._queue_data.pop(name, None)
-
-    def _remove_queues(self, is_removed: Callable[[str, str], bool]) -> None:
-        for topic, queues in list(self._topics.items()):
-            for broker_name in [broker_name for broker_name in queues if is_removed(topic, broker_name)]:
-                del queues[broker_name]
-            if not queues:
-                del self._topics[topic]
         self.generation += 1
+
+    def _remove_queues(self, topic: str, broker_name: str) -> None:
+        """A topic without queues is gone."""
+        queues = self._topics[topic]
+        del queues[broker_name]
+        if not queues:
+            del self._topics[topic]
+        self._topics_of[broker_name].discard(topic)
 
     # -- what administrators change
 
@@ -265,9 +271,7 @@ class RouteTables:
             list(queues) if cluster is None else [name for name in self._clusters.get(cluster, ()) if name in queues]
         )
         for broker_name in doomed:
-            del queues[broker_name]
-        if doomed and not queues:
-            del self._topics[topic]
+            self._remove_queues(topic, broker_name)
         self.generation += bool(doomed)
 
     def wipe_write_permission(self, broker_name: str) -> int:
@@ -279,15 +283,14 @@ class RouteTables:
         return self._change_permission(broker_name, lambda _: PERM_READ_WRITE)
 
     def _change_permission(self, broker_name: str, change: Callable[[int], int]) -> int:
-        count = 0
-        for queues in self._topics.values():
-            data = queues.get(broker_name)
-            if data is not None:
-                numbers = (data.read_queue_nums, data.write_queue_nums, change(data.perm), data.topic_sys_flag)
-                queues[broker_name] = self._share(broker_name, numbers)
-                count += 1
+        topics = self._topics_of.get(broker_name, set())
+        for topic in topics:
+            queues = self._topics[topic]
+            data = queues[broker_name]
+            numbers = (data.read_queue_nums, data.write_queue_nums, change(data.perm), data.topic_sys_flag)
+            queues[broker_name] = self._share(broker_name, numbers)
         self.generation += 1
-        return count
+        return len(topics)
 
     # -- questions
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -11,6 +12,8 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from skyrocketmq.wire.frames import Frame, FrameDecoder, encode_frame
 
 BIN = Path(sys.executable).parent
 WAIT_S = 15.0
@@ -83,3 +86,16 @@ def finished(command: Sequence[str | Path], *, home: Path) -> tuple[int, str, st
         cwd=home,
     )
     return done.returncode, done.stdout, done.stderr
+
+
+def ask(address: str, request: Frame) -> Frame:
+    """The answer to one request, on a connection of its own."""
+    host, _, port = address.rpartition(":")
+    decoder = FrameDecoder()
+    with socket.create_connection((host, int(port)), timeout=WAIT_S) as sock:
+        sock.sendall(encode_frame(request))
+        while True:
+            data = sock.recv(65536)
+            assert data, "the server closed the connection"
+            if frames := decoder.feed(data):
+                return frames[0]

@@ -56,6 +56,7 @@ async def _serve(
     from skyrocketmq.embedded import Embedded, EmbeddedOptions  # late, so that --help does not wait for it
 
     options = EmbeddedOptions(namesrv_port=namesrv_port, broker_port=broker_port, settings=settings)
+    dead: list[str] = []
     async with AsyncExitStack() as opened:
         cluster = await opened.enter_async_context(Embedded.open(data, options))
         ready = [f"broker {each.identity.broker_name} ready on {each.address}" for each in cluster.brokers]
@@ -63,7 +64,7 @@ async def _serve(
             port = broker_port and broker_port + index * 100
             ready.append(
                 await opened.enter_async_context(
-                    _child_broker(data, index, cluster.namesrv_address, port, settings, stop)
+                    _child_broker(data, index, cluster.namesrv_address, port, settings, stop, dead)
                 )
             )
         print(f"name server ready on {cluster.namesrv_address}")
@@ -72,13 +73,18 @@ async def _serve(
             print(NO_DASHBOARD)
         print(f"data in {data}; stop with Ctrl-C", flush=True)
         await stop.wait()
+    if dead:
+        raise typer.Exit(1)  # whoever watches this process learns that nobody asked it to end
 
 
 @asynccontextmanager
 async def _child_broker(
-    data: Path, index: int, namesrv: str, port: int, settings: Mapping[str, str], stop: asyncio.Event
+    data: Path, index: int, namesrv: str, port: int, settings: Mapping[str, str], stop: asyncio.Event, dead: list[str]
 ) -> AsyncIterator[str]:
-    """A broker in a process of its own; gives its ready line. If it dies, all stop: else nobody would notice."""
+    """A broker in a process of its own; gives its ready line.
+
+    If it dies, its name is added to `dead` and all stop: else nobody would notice.
+    """
     from skyrocketmq.embedded import broker_name, write_broker_file
     from skyrocketmq.ports import LocalDisk
 
@@ -100,7 +106,7 @@ async def _child_broker(
     if not line:
         code = await process.wait()
         raise ConfigError(f"{broker_name(index)} did not start (exit code {code}): see its line above")
-    watching = asyncio.get_running_loop().create_task(_watch(process, broker_name(index), stop))
+    watching = asyncio.get_running_loop().create_task(_watch(process, broker_name(index), stop, dead))
     try:
         yield line
     finally:
@@ -110,8 +116,9 @@ async def _child_broker(
         await asyncio.gather(watching, return_exceptions=True)
 
 
-async def _watch(process: asyncio.subprocess.Process, name: str, stop: asyncio.Event) -> None:
+async def _watch(process: asyncio.subprocess.Process, name: str, stop: asyncio.Event, dead: list[str]) -> None:
     code = await process.wait()
     if not stop.is_set():
+        dead.append(name)
         print(f"skyrocketmq: {name} ended with exit code {code}: stopping the others", file=sys.stderr, flush=True)
         stop.set()

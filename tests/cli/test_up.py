@@ -19,7 +19,7 @@ from tests.broker.requests import TOPIC, pull_frame, send_frame
 from tests.cli.processes import BIN, Running, ask, finished, running
 from tests.store.reader import read_records
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
 
 SKYROCKETMQ = BIN / "skyrocketmq"
 WAIT_S = 15.0

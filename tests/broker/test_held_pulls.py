@@ -15,7 +15,7 @@ import pytest
 
 from skyrocketmq.testing import ManualClock
 from skyrocketmq.wire.batches import encode_batch
-from skyrocketmq.wire.codes import RequestCode
+from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Encoding, Frame
 from tests.broker.house import House, Peer, open_house
 from tests.broker.requests import (
@@ -315,9 +315,21 @@ async def test_a_broker_that_stops_answers_all_who_wait() -> None:
             house.forget(consumer)
     for consumer in consumers:
         answer = await consumer.next()
-        assert (answer.code, answer.remark) == (19, "NO_MESSAGE_IN_QUEUE")
+        # Not that nothing was found: the consumer would ask again at once, on a connection that is being closed.
+        assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert "stopping" in (answer.remark or "")
         await consumer.ended()
         await consumer.close()
+
+
+async def test_a_broker_that_stops_lets_nobody_wait_but_gives_what_there_is() -> None:
+    async with open_waiting_house() as (house, _):
+        await house.send_many(1, queue_id=1)
+        consumer = await house.connect()
+        house.broker.parts.pulls.stop()
+        assert (await consumer.ask(pull_frame(queue_id=0, hold_ms=HOLD_MS))).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert (await consumer.ask(pull_frame(queue_id=0))).code == ResponseCode.PULL_NOT_FOUND
+        assert (await consumer.ask(pull_frame(queue_id=1, hold_ms=HOLD_MS))).code == ResponseCode.SUCCESS
 
 
 # ---------------------------------------------------------------------------------------------------------- many

@@ -168,7 +168,7 @@ class BrokerParts:
 
     async def release_waiting(self) -> None:
         """Answer whoever waits, for messages or for the disk: the broker is stopping."""
-        self.pulls.held.release_all()
+        self.pulls.stop()
         await self._durability.wait_safe(self._store.log.max_offset)
 
     def close(self) -> None:

@@ -52,10 +52,20 @@ class PullHandler:
         self._offsets = offsets
         self._store = store
         self._offset_moved = offset_moved
+        self._is_stopping = False
         self.held = HeldPulls(clock, self._run_again)
 
     def register(self, dispatcher: Dispatcher) -> None:
         dispatcher.register(RequestCode.PULL_MESSAGE, self.pull)
+
+    def stop(self) -> None:
+        """Answer whoever waits, and let nobody wait from now on.
+
+        Their answer is a failure, since one that found nothing would be asked again at once: on a connection that is
+        about to close. A client that is told nothing of that waits for its time-out, half a minute with Apache's.
+        """
+        self._is_stopping = True
+        self.held.release_all()
 
     def pull(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame | None] | None:
         """Answer a pull, now if its messages are in memory or there are none; or hold it."""
@@ -113,8 +123,11 @@ class PullHandler:
         code = pull_code(found.status, plan.offset)
         # Nothing arrives at a gap in a queue's files: its consumer is told at once where to go on.
         is_at_end = code == ResponseCode.PULL_NOT_FOUND and found.status is not GetStatus.OFFSET_FOUND_NULL
-        if is_at_end and may_hold and self._hold(frame, connection, header, plan):
-            return None
+        if is_at_end and (header.sys_flag or 0) & PULL_SUSPEND:
+            if self._is_stopping:
+                raise broker_error(ResponseCode.SERVICE_NOT_AVAILABLE, "the broker is stopping: ask again in a while")
+            if may_hold and self._hold(frame, connection, header, plan):
+                return None
         if code == ResponseCode.PULL_OFFSET_MOVED:
             self._offset_moved.store(plan, found.next_offset)
         answer = frame.reply(
@@ -140,8 +153,6 @@ class PullHandler:
     # ------------------------------------------------------------------------------------------------------- holding
 
     def _hold(self, frame: Frame, connection: Connection, header: PullMessageHeader, plan: PullPlan) -> bool:
-        if not (header.sys_flag or 0) & PULL_SUSPEND:
-            return False
         config = self._config.current
         timeout_ms = (header.suspend_timeout_ms or 0) if config.long_polling else config.short_polling_ms
         queue = self._store.queue(plan.topic, plan.queue_id)

@@ -328,7 +328,9 @@ async def test_messages_that_the_log_has_lost_are_stepped_over(
     assert [getattr(record, "count", None) for record in caplog.records if record.levelno == logging.ERROR] == [3]
 
 
-async def test_messages_of_deleted_log_files_are_stepped_over(tmp_path: Path, disk: Disk, clock: ManualClock) -> None:
+async def test_messages_of_deleted_log_files_are_stepped_over(
+    tmp_path: Path, disk: Disk, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
     config = delay_config(tmp_path, commit_log_file_bytes=4096)
     bodies = [b"%03d" % number * 100 for number in range(60)]
     async with open_delays(disk, config, clock) as delays:
@@ -339,6 +341,7 @@ async def test_messages_of_deleted_log_files_are_stepped_over(tmp_path: Path, di
     async with open_delays(disk, config, clock) as delays:
         await clock.advance(1)
         assert await delays.bodies() == bodies[-kept:]
+    assert not [record for record in caplog.records if record.name.startswith("skyrocketmq.broker")]
     assert 0 < kept < 60
 
 

@@ -41,12 +41,16 @@ async def test_what_the_store_refuses_is_delivered_once_it_takes_messages_again(
             assert delays.delivery.figures() == {}
             delays.store.state.lower_flag(RunningFlag.DISK_FULL)
             await clock.advance(5)
-        assert await delays.bodies() == [b"0", b"1", b"2", b"3", b"4"]
-        messages = [record.message for record in caplog.records]
-        assert messages == [
-            "delayed messages have to wait, the store takes none",
-            "delayed messages are delivered again",
-        ], "each turn is said once"
+            assert await delays.bodies() == [b"0", b"1", b"2", b"3", b"4"]
+
+            delays.send(1, b"5")
+            delays.store.state.raise_flag(RunningFlag.DISK_FULL)
+            await clock.advance(1.05)
+            delays.store.state.lower_flag(RunningFlag.DISK_FULL)
+            await clock.advance(0.05)
+            assert await delays.bodies() == [b"0", b"1", b"2", b"3", b"4", b"5"], "it began with short pauses again"
+        turns = ["delayed messages have to wait, the store takes none", "delayed messages are delivered again"]
+        assert [record.message for record in caplog.records] == turns * 2, "each turn is said once"
         assert "disk is full" in caplog.records[0].reason  # type: ignore[attr-defined]
     check(disk, CONFIG)
 

@@ -44,10 +44,15 @@ SLOT_BYTES: Final = 4
 ENTRY_BYTES: Final = 20
 SECONDS_MAX: Final = 2**31 - 1
 PAUSE_EVERY: Final = 2_000  # entries followed in one go; a key of millions of messages must not hold the loop
+FEW: Final = 8  # so many entries are written one by one; working by columns has its price
 CUT_STEP: Final = 50_000  # entries read at once
 assert (HEADER.size, SLOT.size, ENTRY.size) == (HEADER_BYTES, SLOT_BYTES, ENTRY_BYTES)
 
 
+_slot_at = SLOT.unpack_from
+_slot_into = SLOT.pack_into
+_entry = ENTRY.pack
+_NO_PREVIOUS: Final = bytes(4)
 _formats: Final = tuple(">" + "iqii" * count for count in range(129))  # of so many entries
 
 KeyPlace = tuple[TopicKeys, bytes, int]
@@ -81,8 +86,8 @@ class IndexFile:
         self.count = 1
         self._open_files = open_files
         self._layout = layout
-        self._head: memoryview | None = None  # maps of the header and of the slots, while the file is written
-        self._slots: memoryview | None = None
+        self._mapped: memoryview | None = None  # header and slots, while the file is written
+        self._slots: memoryview | None = None  # the slots as native numbers
 
     @property
     def is_full(self) -> bool:
@@ -125,14 +130,13 @@ class IndexFile:
         """Map header and slots and keep the file open."""
         if self._slots is None:
             file = self._open_files.hold(self.path)
-            mapped = memoryview(file.map(self._layout.entries_at, writable=True))
-            self._head = mapped[:HEADER_BYTES]
-            self._slots = mapped[HEADER_BYTES:].cast("i")
+            self._mapped = memoryview(file.map(self._layout.entries_at, writable=True))
+            self._slots = self._mapped[HEADER_BYTES:].cast("i")
 
     def seal(self) -> None:
         """The file is full: it is only read from now on."""
         if self._slots is not None:
-            self._slots = self._head = None
+            self._slots = self._mapped = None
             self._open_files.release(self.path)
 
     # ---------------------------------------------------------------------------------------------------- writing
@@ -143,11 +147,42 @@ class IndexFile:
         Raises `DiskFull` or `OSError`, then nothing was added.
         """
         assert len(keys) <= self.room, "the index opens the next file first"
+        if self.count <= 1:
+            self.begin_ms, self.begin_offset = now_ms, keys[0][2]
+        put = self._put_few if len(keys) <= FEW else self._put_many
+        self.used_slots += put(keys, _seconds_since(self.begin_ms, now_ms))
+        self.count += len(keys)
+        self.end_ms, self.end_offset = now_ms, keys[-1][2]
+        self._write_header()
+
+    def _put_few(self, keys: Sequence[KeyPlace], seconds: int) -> int:
+        """Write slots and entries one by one; returns how many slots were empty."""
+        mapped = self._mapped
+        assert mapped is not None, "the file is not open for writing"
+        number, slot_count = self.count, self._layout.slot_count
+        entries: list[bytes] = []
+        for topic, key, log_offset in keys:
+            key_hash = topic.hash_of(key)
+            slot_at = HEADER_BYTES + SLOT_BYTES * (key_hash % slot_count)
+            previous: int = _slot_at(mapped, slot_at)[0]
+            if not 0 < previous < number:
+                previous = 0
+            entries.append(_entry(key_hash, log_offset, seconds, previous))
+            _slot_into(mapped, slot_at, number)
+            number += 1
+        try:
+            self._open_files.get(self.path).pwrite(b"".join(entries), self._entry_at(self.count))
+        except OSError as error:
+            for key_hash, _, _, previous in map(ENTRY.unpack, reversed(entries)):
+                _slot_into(mapped, HEADER_BYTES + SLOT_BYTES * (key_hash % slot_count), previous)
+            raise translated(error, self.path) from error
+        return sum(1 for entry in entries if entry.endswith(_NO_PREVIOUS))
+
+    def _put_many(self, keys: Sequence[KeyPlace], seconds: int) -> int:
+        """The same for a large batch, by columns."""
         slots = self._slots
         assert slots is not None, "the file is not open for writing"
         first, slot_count, counters = self.count, self._layout.slot_count, COUNTERS
-        if first <= 1:
-            self.begin_ms, self.begin_offset = now_ms, keys[0][2]
         # Slots are big-endian; read as native numbers they come out swapped, and so they are written. Numbers are
         # swapped for the whole batch at once, which costs a tenth of packing and unpacking each.
         swapped = _swapped(range(first, first + len(keys)))
@@ -168,20 +203,18 @@ class IndexFile:
         end = first + len(keys)
         if min(previous) < 0 or max(previous) >= end:
             previous = tuple(value if 0 < value < end else 0 for value in previous)
-        entries = _entries(hashes, keys, _seconds_since(self.begin_ms, now_ms), previous)
+        entries = _entries(hashes, keys, seconds, previous)
         try:
             self._open_files.get(self.path).pwrite(entries, self._entry_at(first))
         except OSError as error:
             for key_hash, value in zip(reversed(hashes), reversed(before), strict=True):
                 slots[key_hash % slot_count] = value
             raise translated(error, self.path) from error
-        self.count, self.used_slots = end, self.used_slots + previous.count(0)
-        self.end_ms, self.end_offset = now_ms, keys[-1][2]
-        self._write_header()
+        return previous.count(0)
 
     def _write_header(self) -> None:
-        assert self._head is not None
-        self._head[:] = self._header()
+        assert self._mapped is not None
+        self._mapped[:HEADER_BYTES] = self._header()
 
     # ---------------------------------------------------------------------------------------------------- reading
 

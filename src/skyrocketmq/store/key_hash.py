@@ -43,6 +43,9 @@ class TopicKeys:
 
     def hash_of(self, key: bytes) -> int:
         """The hash of any key; of a unique id the pieces are learnt."""
+        prefix, counter = self.prefixes.get(key[:COUNTER_AT]), COUNTERS.get(key[COUNTER_AT:])
+        if prefix is not None and counter is not None:
+            return abs(prefix + counter)
         if not key.isascii():
             value = string_hash(f"{self.topic}#{key.decode('utf-8', 'replace')}")
         elif len(key) == UNIQUE_ID_CHARACTERS:

@@ -52,6 +52,7 @@ from skyrocketmq.store.searching import (
 from skyrocketmq.store.snapshot import load_snapshot
 from skyrocketmq.store.statistics import StoreStatistics
 from skyrocketmq.store.statuses import GetStatus, PutStatus, Refusal, RunningFlag, RunningState
+from skyrocketmq.store.threads import run_to_end
 from skyrocketmq.store.upkeep import Upkeep
 
 __all__ = ["MessageStore", "NewMessage", "PutResult"]
@@ -174,11 +175,11 @@ class MessageStore:
             await store._stop()
 
     async def _start(self) -> None:
-        self._lock = await self._disk.run(self._take_lock)
-        self.recovered = await self._disk.run(self._load)
+        self._lock = await run_to_end(self._disk, self._take_lock)
+        self.recovered = await run_to_end(self._disk, self._load)
         self.appender.newest_ms = self.recovered.newest_ms
         self.appender.follow_log()
-        await self._disk.run(self._mark_in_use)
+        await run_to_end(self._disk, self._mark_in_use)
         self.state.lower_flag(RunningFlag.CLOSED)
         if self.config.broker_role is BrokerRole.SLAVE:
             self.state.raise_flag(RunningFlag.NOT_WRITABLE)
@@ -237,7 +238,7 @@ class MessageStore:
             closing.callback(self.log.close)
             closing.callback(self.flusher.close)
             if was_open and await self._save_everything():
-                await self._disk.run(self._remove_mark)
+                await run_to_end(self._disk, self._remove_mark)
 
     async def _save_everything(self) -> bool:
         """Flush and write the checkpoint; whether that succeeded, so that the next start has nothing to mend."""

@@ -53,7 +53,8 @@ class Peer:
         async with asyncio.timeout(seconds):
             while not self._frames:
                 data = await self._reader.read(1 << 20)
-                assert data, "the broker closed the connection"
+                if not data:
+                    raise ConnectionResetError("the broker closed the connection")
                 for frame in self._decoder.feed(data):
                     (self._frames if frame.is_response else self.requests).append(frame)
         return self._frames.pop(0)

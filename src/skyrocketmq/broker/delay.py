@@ -145,18 +145,8 @@ class _Level:
         self._clock = clock
         self._queue: ConsumeQueue = store.queue(SCHEDULE_TOPIC, number - 1)
         self._refused_count = 0  # in a row
-        self._offset = self._load_offset()
-
-    def _load_offset(self) -> int:
-        """Where the file says, brought into the queue: one may be older than the other after a crash."""
-        queue, saved = self._queue, self._offsets.find(self._number)
-        if saved is None:
-            return int(queue.min_offset)
-        offset = min(max(saved, int(queue.min_offset)), int(queue.max_offset))
-        if offset != saved:
-            logger.warning("delay offset corrected", extra={"level": self._number, "saved": saved, "corrected": offset})
-            self._offsets.put(self._number, offset)
-        return offset
+        saved = offsets.find(number)
+        self._offset = int(self._queue.min_offset) if saved is None else saved
 
     async def run(self) -> None:
         """Deliver for ever. Cancel the task that runs this to stop it."""
@@ -183,7 +173,8 @@ class _Level:
         if look.due:
             async with self._turn:
                 delivered = self._copies.deliver(look.due)
-                if delivered.refusal is not None:
+                if delivered.count < len(look.due):
+                    assert delivered.refusal is not None, "whoever refuses says why"
                     self._move_to(look.due[delivered.count][0])
                     return self._refused(delivered.refusal)
                 self._accepted()
@@ -192,7 +183,8 @@ class _Level:
         self._move_to(look.next_offset)
         if not look.wait_ms:
             return look.wait_ms
-        pause_s = min(look.wait_ms / 1000, LOOK_AGAIN_S)
+        left_ms = max(0, look.wait_ms - (self._clock.now_ms() - now_ms))  # delivering has taken its time
+        pause_s = min(left_ms / 1000, LOOK_AGAIN_S)
         return max(pause_s, TOGETHER_S) if look.due else pause_s
 
     def _move_to(self, offset: int) -> None:

@@ -99,10 +99,10 @@ def look_at_level(
 
 
 def _into_queue(queue: ConsumeQueue, offset: int) -> int:
-    """The offset, or the end of the queue that is nearer to it."""
+    """The offset, or the end of the queue that is nearer to it: after a crash the file may be older than the queue."""
     start = min(max(offset, int(queue.min_offset)), int(queue.max_offset))
     if start != offset:
-        logger.error(
+        logger.warning(
             "delay level is outside of its queue",
             extra={"level": queue.queue_id + 1, "offset": offset, "goes_on_at": start},
         )

@@ -7,17 +7,29 @@ what is stored and answered depends on what is sent and on nothing else. A small
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skyrocketmq.testing import FaultyDisk, ManualClock
 from skyrocketmq.wire.frames import Frame
 from tests.broker.house import ROOT, House, open_house, read_store
-from tests.broker.requests import BORN_MS, TOPIC, as_version_1, properties_text, send_frame, unique_id
+from tests.broker.requests import (
+    BORN_MS,
+    TOPIC,
+    as_version_1,
+    binary_bytes,
+    json_bytes,
+    properties_text,
+    send_fields,
+    send_frame,
+    unique_id,
+)
 from tests.broker.support import CLUSTER
 from tests.store.reader import Record
 
@@ -239,3 +251,75 @@ def test_ordinary_messages_are_stored_alike_whatever_way_they_take(some: list[Se
 @example([Send(others={"d": "bad"})], True)
 def test_odd_messages_are_stored_or_refused_alike_whatever_way_they_take(some: list[Send], together: bool) -> None:
     asyncio.run(check_all_ways(some, together=together))
+
+
+# -------------------------------------------------------------------------------------------------- headers of others
+
+
+async def stored_after(*requests: bytes) -> list[Record]:
+    """The records of frames that are sent one after the other, each stored."""
+    disk = FaultyDisk(directories=[ROOT])
+    async with open_house(disk=disk, clock=ManualClock()) as house:
+        await house.make_topic(readQueueNums=QUEUE_COUNT, writeQueueNums=QUEUE_COUNT)
+        peer = await house.connect()
+        for request in requests:
+            await peer.ok(request)
+    return read_store(disk).records
+
+
+def pairs_of(**changes: Any) -> list[tuple[str, bytes]]:
+    return [(name, (value or "").encode()) for name, value in send_fields(**changes).items()]
+
+
+async def test_of_fields_that_stand_twice_the_later_one_counts() -> None:
+    """Java's client writes every field of a signed send twice, in another order; the two agree. Here they do not."""
+    first = pairs_of(topic="Other", queue_id=3, properties="TAGS\x01First", flag=1, born_ms=1, sys_flag=1)
+    second = pairs_of(queue_id=2, properties=properties_text([("UNIQ_KEY", unique_id(5)), ("TAGS", "Second")]), flag=9)
+    signature = [("AccessKey", b"user"), ("Signature", b"c2lnbmF0dXJl")]
+    signed = binary_bytes(310, [*first, *signature, *second[::-1]], b"hello")
+    plain = binary_bytes(310, second, b"hello")
+    records = await stored_after(signed, plain, signed, plain, signed)
+    assert len(records) == 5
+    for record in records:
+        assert (record.topic, record.queue_id, record.flag, record.born_ms, record.sys_flag) == (
+            TOPIC,
+            2,
+            9,
+            BORN_MS,
+            0,
+        )
+        assert record.properties == {"UNIQ_KEY": unique_id(5), "TAGS": "Second", "CLUSTER": CLUSTER}
+
+
+@settings(max_examples=20)
+@given(st.permutations(list("abcdefghijkm")))
+def test_fields_may_come_in_any_order(letters: list[str]) -> None:
+    values = send_fields(queue_id=1, flag=5, properties=properties_text([("UNIQ_KEY", unique_id(5)), ("TAGS", "TagA")]))
+    binary = binary_bytes(310, [(letter, (values[letter] or "").encode()) for letter in letters], b"hello")
+    text = json.dumps({letter: values[letter] for letter in letters})
+    header = b'{"opaque":1,"extFields":%b,"flag":0,"version":407,"code":310}' % text.encode()
+    for record in asyncio.run(stored_after(binary, json_bytes(header, b"hello"), binary, json_bytes(header, b"hello"))):
+        assert (record.topic, record.queue_id, record.flag, record.body) == (TOPIC, 1, 5, b"hello")
+        assert record.properties == {"UNIQ_KEY": unique_id(5), "TAGS": "TagA", "CLUSTER": CLUSTER}
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        (rb"k\u0001a\ud800b", "a\ufffdb"),  # half a surrogate pair, which UTF-8 cannot say
+        (rb"k\u0001\ud83d\ude00", "\U0001f600"),
+        (b"k\\u0001\xc3\xa9", "\xe9"),
+        (rb"k\u0001\u0000\n\"\/", '\0\n"/'),
+    ],
+)
+async def test_any_text_of_a_json_header_is_stored_alike_every_time(text: bytes, stored: str) -> None:
+    values = json.dumps(send_fields(properties="?")).encode().replace(b'"?"', b'"%b"' % text)
+    header = b'{"code":310,"extFields":%b,"flag":0,"language":"GO","opaque":1,"version":407}' % values
+    for record in await stored_after(*[json_bytes(header, b"hello")] * 3):
+        assert record.properties == {"k": stored, "CLUSTER": CLUSTER}
+
+
+async def test_bytes_that_are_no_text_are_stored_as_replacement_characters_every_time() -> None:
+    fields = [(name, b"k\x01a\xffb" if name == "i" else value) for name, value in pairs_of()]
+    for record in await stored_after(*[binary_bytes(310, fields, b"hello")] * 3):
+        assert record.properties == {"k": "a\ufffdb", "CLUSTER": CLUSTER}

@@ -308,20 +308,37 @@ async def test_after_a_failed_write_the_rest_of_the_batch_is_refused() -> None:
     assert [record.body[:1] for record in check(disk).records] == [b"x", b"d"]
 
 
-async def test_a_full_disk_refuses_and_heals_by_itself() -> None:
+async def test_a_full_disk_refuses_and_heals_by_itself(caplog: pytest.LogCaptureFixture) -> None:
+    disk = memory_disk()
+    clock = ManualClock()
+    async with open_store(disk, clock=clock) as store:
+        put_ok(store, new_message(body=b"x" * 1000))
+        await clock.settle()
+        disk.fail("allocate", error=errno.ENOSPC, times=None)
+        statuses = [store.put(new_message(body=b"y" * 1000)).status for _ in range(20)]
+        assert statuses[:2] == [PutStatus.PUT_OK] * 2, "the present file takes what fits"
+        assert set(statuses[2:]) == {PutStatus.SERVICE_NOT_AVAILABLE}
+        assert "disk is full" in store.put(new_message(body=b"y" * 1000)).remark
+        assert sum("no next log file" in record.message for record in caplog.records) == 1, "said once"
+        await clock.advance(5)
+        assert store.refusal is not None
+        disk.heal()
+        await clock.advance(1.1)
+        assert put_ok(store, new_message(body=b"z" * 1000)).queue_offset == 3
+    check(disk)
+
+
+async def test_a_file_that_cannot_be_mapped_is_tried_again() -> None:
     disk = memory_disk()
     clock = ManualClock()
     async with open_store(disk, clock=clock) as store:
         put_ok(store, new_message(body=b"x" * 3000))
-        await clock.advance(0.2)
-        disk.fail("allocate", error=errno.ENOSPC, times=None)
-        statuses = [store.put(new_message(body=b"y" * 1000)).status for _ in range(8)]
-        assert statuses[-1] is PutStatus.SERVICE_NOT_AVAILABLE
-        refused = store.put(new_message(body=b"y" * 1000))
-        assert "disk is full" in refused.remark
-        stored = store.max_offset("TopicTest", 0)
-        disk.heal()
-        assert put_ok(store, new_message(body=b"z" * 1000)).queue_offset == stored
+        await clock.settle()
+        disk.fail("map", error=errno.ENOMEM)
+        assert store.put(new_message(body=b"y" * 3000)).status is PutStatus.CREATE_MAPEDFILE_FAILED
+        assert store.refusal is not None
+        await clock.settle()
+        assert put_ok(store, new_message(body=b"y" * 3000)).log_offset == 4096
     check(disk)
 
 

@@ -105,6 +105,7 @@ class Appender:
         self._late_keys: list[tuple[list[KeyPlace], int]] = []  # that the index could not take
         self._arrivals: list[Arrival] = []
         self._count = 0
+        self._has_failed = False  # so did the last write
         self._is_broken = False  # a write failed; adds are refused until the caller has learnt of it
         self.set_store_host(store_host)
         self.set_message_bytes_max(message_bytes_max)
@@ -350,7 +351,9 @@ class Appender:
             self._log.make_room(total)
         except (StoreError, OSError) as error:
             self.refusal = _no_file(error)
-            logger.error("no next log file", extra={"error": str(error)})
+            if self._state.raise_flag(RunningFlag.NO_LOG_FILE):
+                logger.error("no next log file: messages are refused until there is one", extra={"error": str(error)})
+            self._log.on_spare_wanted()  # whoever reserves files tries again, and lowers the flag
             return False
         self.follow_log()
         return True
@@ -365,6 +368,7 @@ class Appender:
         except (StoreError, OSError) as error:
             self._take_back(first, error, count)
             return False
+        self._has_failed = False
         self._statistics.put(count, log.max_offset - first, self._clock.monotonic() - started)
         self.newest_ms = self.now_ms
         if self._keys:
@@ -383,7 +387,9 @@ class Appender:
             f"the log could not be written: {error}",
         )
         self._statistics.put_failed += count
-        logger.error("append failed", extra={"log_offset": first, "count": count, "error": str(error)})
+        if not self._has_failed:  # a disk that fails for a while is reported once
+            logger.error("append failed", extra={"log_offset": first, "count": count, "error": str(error)})
+        self._has_failed = True
         self._position = int(first)
         self._limit = 0  # what is added now would be taken for stored: it all goes to `_make_room`, which refuses
 

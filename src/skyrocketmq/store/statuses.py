@@ -77,6 +77,7 @@ class RunningFlag(IntFlag):
     DISK_FULL = 16
     FLUSH_FAILED = 32  # ours: an fsync failed, so nothing written since the last good one is known to be durable
     CLOSED = 64  # ours: not started, or stopped
+    NO_LOG_FILE = 128  # ours: the log is full and there is no space for its next file
 
 
 _REMARKS: Final = (  # the first that applies is told
@@ -86,7 +87,7 @@ _REMARKS: Final = (  # the first that applies is told
         "an earlier flush to disk failed, what was written since may be lost: check the disk and restart the broker",
     ),
     (
-        RunningFlag.DISK_FULL,
+        RunningFlag.DISK_FULL | RunningFlag.NO_LOG_FILE,
         "the disk is full: free space or lower fileReservedTime; messages are taken again as soon as there is room",
     ),
     (

@@ -125,6 +125,7 @@ class Upkeep:
             self._spare_wanted.clear()
             path = self._log.next_file_path()
             if path is None:
+                self._log_goes_on()
                 continue
             try:
                 await run_to_end(self._disk, create_reserved, self._disk, path, self._log.file_bytes)
@@ -139,6 +140,11 @@ class Upkeep:
                 raise
             else:
                 self._log.spare_ready(path)
+                self._log_goes_on()
+
+    def _log_goes_on(self) -> None:
+        if self._state.lower_flag(RunningFlag.NO_LOG_FILE):
+            logger.info("there is a next log file: messages are taken again")
 
     # ------------------------------------------------------------------------------------------- queues, checkpoint
 

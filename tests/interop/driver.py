@@ -153,6 +153,11 @@ class Driver:
     def pid(self) -> int:
         return self._child.pid
 
+    @property
+    def home(self) -> Path:
+        """The home directory of the user that the JVM believes to be run by."""
+        return self._log.parent
+
     def submit(self, op: str, **arguments: Any) -> Future[Any]:
         """Start an operation; its answer comes into the future."""
         number = next(self._numbers)

@@ -11,6 +11,70 @@ The packages, each importing only what stands above it:
     dashboard, spark    the faces
     embedded, testing   everything in one process; a broker in a test
     cli                 the `skyrocketmq` command
+
+What applications use stands here, and is loaded when it is first asked for:
+
+    from skyrocketmq import Message, Producer, PushConsumer, ConsumeResult
+
+Nothing is logged anywhere unless the application sets up `logging`.
 """
 
+from __future__ import annotations
+
+import logging
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from skyrocketmq.client.consume_result import ConsumeResult
+    from skyrocketmq.client.lite_pull_consumer import LitePullConsumer
+    from skyrocketmq.client.producer import Producer
+    from skyrocketmq.client.pull_consumer import PullConsumer
+    from skyrocketmq.client.push_consumer import PushConsumer
+    from skyrocketmq.client.send_result import SendResult, SendStatus
+    from skyrocketmq.model import Message, MessageQueue, MessageView
+
+__all__ = [
+    "ConsumeResult",
+    "LitePullConsumer",
+    "Message",
+    "MessageQueue",
+    "MessageView",
+    "Producer",
+    "PullConsumer",
+    "PushConsumer",
+    "SendResult",
+    "SendStatus",
+    "__version__",
+]
+
 __version__ = "0.1.0"
+
+_HOMES: Final = {
+    "ConsumeResult": "skyrocketmq.client.consume_result",
+    "LitePullConsumer": "skyrocketmq.client.lite_pull_consumer",
+    "Message": "skyrocketmq.model",
+    "MessageQueue": "skyrocketmq.model",
+    "MessageView": "skyrocketmq.model",
+    "Producer": "skyrocketmq.client.producer",
+    "PullConsumer": "skyrocketmq.client.pull_consumer",
+    "PushConsumer": "skyrocketmq.client.push_consumer",
+    "SendResult": "skyrocketmq.client.send_result",
+    "SendStatus": "skyrocketmq.client.send_result",
+}
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+
+def __getattr__(name: str) -> object:
+    """Load what applications use when they use it: a broker or a tool need not load the client."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -13,10 +13,12 @@ import asyncio
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
+from contextlib import AsyncExitStack
 from typing import Final, Unpack
 
 from skyrocketmq.client.instance import ClientInstance
+from skyrocketmq.client.life import ClientLife
+from skyrocketmq.client.namespaces import Namespace
 from skyrocketmq.client.outgoing import (
     MESSAGE_BYTES_MAX,
     Compression,
@@ -30,10 +32,9 @@ from skyrocketmq.client.send_result import SendResult
 from skyrocketmq.client.sending import Sender, SendOptions
 from skyrocketmq.client.settings import SharedOptions, settings_from
 from skyrocketmq.client.sharing import join_producer, leave_producer
-from skyrocketmq.client.uninterrupted import uninterrupted
-from skyrocketmq.errors import ClientError, IllegalArgument
+from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model import CompressionType, Message, MessageQueue
-from skyrocketmq.model.names import AUTO_CREATE_TOPIC, check_client_group, with_namespace, without_namespace
+from skyrocketmq.model.names import AUTO_CREATE_TOPIC, check_client_group
 from skyrocketmq.wire.compression import COMPRESS_FROM_BYTES, COMPRESS_LEVEL
 
 __all__ = ["Producer"]
@@ -41,7 +42,7 @@ __all__ = ["Producer"]
 COMPRESS_IN_THREAD_FROM_BYTES: Final = 64 * 1024  # about 2 ms of work, which the loop should not do
 
 
-class Producer:
+class Producer(ClientLife):
     """Sends messages for a group. Use it as `async with`, or call `start` and `close`.
 
     | argument | default | meaning |
@@ -79,7 +80,7 @@ class Producer:
         check_client_group(group)
         if retry_count_max < 0:
             raise IllegalArgument(f"retry_count_max = {retry_count_max} is below 0")
-        self.group = group
+        super().__init__(group, kind="producer")
         self._settings = settings_from(namesrv, shared, environ=os.environ)
         self._clock = shared.get("clock")
         self._link = shared.get("link")
@@ -93,39 +94,27 @@ class Producer:
             template=template,
             template_queue_nums=template_queue_nums,
         )
-        self._namespace = self._settings.namespace
+        self._names = Namespace(self._settings.namespace)
         self._instance: ClientInstance | None = None
         self._sender: Sender | None = None
         self._compressors: ThreadPoolExecutor | None = None
 
     # ------------------------------------------------------------------------------------------------------------ life
 
-    async def start(self) -> None:
-        """Be ready to send. Brokers are connected to with the first message."""
-        if self._instance is not None:
-            raise ClientError(f"the producer {self.group} is started already")
+    async def _open(self, opened: AsyncExitStack) -> None:
+        """Brokers are connected to with the first message."""
         instance = await join_producer(self, self._settings, clock=self._clock, link=self._link)
+        opened.push_async_callback(leave_producer, self, instance)
         self._instance = instance
         self._sender = Sender(instance, self.wire_group, self._options)
         instance.heartbeats.send_soon()
 
-    async def close(self) -> None:
-        """Say good-bye to the brokers and let go of everything. Sends under way fail. Closing twice is harmless."""
-        instance, self._instance, self._sender = self._instance, None, None
-        if instance is not None:
-            await uninterrupted(leave_producer(self, instance))
+    def _closed(self) -> None:
+        """Sends that are under way have failed by now."""
+        self._instance = self._sender = None
         if self._compressors is not None:
             self._compressors.shutdown(wait=False, cancel_futures=True)
             self._compressors = None
-
-    async def __aenter__(self) -> Producer:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     @property
     def client_id(self) -> str:
@@ -155,7 +144,7 @@ class Producer:
             ids=instance.ids,
             now_ms=instance.clock.now_ms(),
             bytes_max=self._bytes_max,
-            namespace=self._namespace,
+            namespace=self._names.name,
         )
         if len(outgoing.body) >= self._compression.from_bytes:
             await self._compress(outgoing)
@@ -180,7 +169,7 @@ class Producer:
             ids=instance.ids,
             now_ms=instance.clock.now_ms(),
             bytes_max=self._bytes_max,
-            namespace=self._namespace,
+            namespace=self._names.name,
         )
         await self._compress(outgoing)
         if queue is not None or selector is not None:
@@ -205,7 +194,7 @@ class Producer:
             ids=instance.ids,
             now_ms=instance.clock.now_ms(),
             bytes_max=self._bytes_max,
-            namespace=self._namespace,
+            namespace=self._names.name,
         )
         limit_s = self._timeout_s if timeout_s is None else timeout_s
         if queue is not None:
@@ -215,8 +204,7 @@ class Producer:
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that messages of a topic can be sent to now."""
         _, sender = self._started()
-        wire_topic = with_namespace(topic, namespace=self._namespace)
-        return [self._named(queue) for queue in await sender.queues(wire_topic, self._timeout_s)]
+        return self._names.unwrap_queues(await sender.queues(self._names.wrap(topic), self._timeout_s))
 
     async def _pick(
         self,
@@ -234,7 +222,7 @@ class Producer:
         # The list is asked for in any case: with it comes the broker's address.
         queues = await sender.queues(outgoing.topic, timeout_s)
         if selector is not None:
-            queue = selector([self._named(one) for one in queues], message, arg)
+            queue = selector(self._names.unwrap_queues(queues), message, arg)
         if not isinstance(queue, MessageQueue):
             raise IllegalArgument(f"the selector returned {queue!r}, it must return one of the queues")
         if queue.topic != message.topic:
@@ -250,24 +238,16 @@ class Producer:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._compressors, compressed, outgoing, self._compression)
 
-    def _named(self, queue: MessageQueue) -> MessageQueue:
-        if not self._namespace:
-            return queue
-        topic = without_namespace(queue.topic, namespace=self._namespace)
-        return MessageQueue(topic, queue.broker_name, queue.queue_id)
-
     def _started(self) -> tuple[ClientInstance, Sender]:
         if self._instance is None or self._sender is None:
-            raise ClientError(
-                f"the producer {self.group} is not started: use it inside 'async with', or call start() first"
-            )
+            raise self._not_started()
         return self._instance, self._sender
 
     # -------------------------------------------------------------------------------------- for the client instance
 
     @property
     def wire_group(self) -> str:
-        return with_namespace(self.group, namespace=self._namespace)
+        return self._names.wrap(self.group)
 
     def topics(self) -> Iterable[str]:
         return self._sender.topics if self._sender is not None else ()

@@ -20,12 +20,12 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar, Unpack, overload
 
 from skyrocketmq.client.allocation import AllocationStrategy, average
 from skyrocketmq.client.consumer_reports import consume_directly, running_info
 from skyrocketmq.client.handlers import handler_of
+from skyrocketmq.client.life import ClientLife
 from skyrocketmq.client.local_offsets import LocalOffsets, local_offsets_root
 from skyrocketmq.client.push_member import PushMember
 from skyrocketmq.client.push_options import PushOptions
@@ -33,8 +33,7 @@ from skyrocketmq.client.settings import SharedOptions, settings_from
 from skyrocketmq.client.sharing import join_consumer, leave_consumer
 from skyrocketmq.client.start_offsets import ConsumeFrom, start_point_of
 from skyrocketmq.client.subscriptions import Subscriptions
-from skyrocketmq.client.uninterrupted import uninterrupted
-from skyrocketmq.errors import ClientError, IllegalArgument
+from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model import (
     ConsumerData,
     ConsumeType,
@@ -51,7 +50,7 @@ __all__ = ["PushConsumer"]
 Function = TypeVar("Function", bound=Callable[[Any], object | Awaitable[object]])
 
 
-class PushConsumer:
+class PushConsumer(ClientLife):
     """Consumes for a group. Use it as `async with`, or call `start` and `close`; `run` waits for its end.
 
     | argument | default | meaning |
@@ -99,7 +98,7 @@ class PushConsumer:
         **shared: Unpack[SharedOptions],
     ) -> None:
         check_client_group(group)
-        self.group = group
+        super().__init__(group, kind="consumer")
         self._settings = settings_from(namesrv, shared, environ=os.environ)
         self._clock = shared.get("clock")
         self._link = shared.get("link")
@@ -128,7 +127,6 @@ class PushConsumer:
         self._subscriptions = Subscriptions(namespace=self._settings.namespace)
         if not broadcasting:
             check_topic(retry_topic(self.wire_group))
-        self._opened: AsyncExitStack | None = None
         self._member: PushMember | None = None
 
     # ---------------------------------------------------------------------------------------------------- subscribing
@@ -176,23 +174,13 @@ class PushConsumer:
 
     # ------------------------------------------------------------------------------------------------------------ life
 
-    async def start(self) -> None:
-        """Join the group. What cannot be reached now is tried again for ever; wrong arguments are errors here."""
-        if self._opened is not None:
-            raise ClientError(f"the consumer {self.group} is started already")
+    async def _open(self, opened: AsyncExitStack) -> None:
+        """What cannot be reached now is tried again for ever; wrong arguments are errors here."""
         if not self._subscriptions.wire_topics:
             raise IllegalArgument(f"the consumer {self.group} subscribes to nothing: call subscribe first")
         if not self._options.broadcasting:
             clock = self._clock or SystemClock()
             self._subscriptions.add(retry_topic(self.group), now_ms=clock.now_ms())
-        self._opened = AsyncExitStack()
-        try:
-            await self._start(self._opened)
-        except BaseException:
-            await self.close()
-            raise
-
-    async def _start(self, opened: AsyncExitStack) -> None:
         instance = await join_consumer(
             self,
             self._settings,
@@ -222,25 +210,12 @@ class PushConsumer:
         self._member = member
         await member.start()
 
-    async def close(self) -> None:
-        """Stop: what is being handled is finished and its offset stored, then the group is left. Twice is harmless."""
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            await uninterrupted(opened.aclose())
+    def _closed(self) -> None:
         self._member = None
 
     async def run(self) -> None:
         """Wait until the consumer is closed; raises if it has failed by a fault of its own."""
         await asyncio.shield(self._started().ended)
-
-    async def __aenter__(self) -> PushConsumer:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     def pause(self) -> None:
         """Fetch no more until `resume`; what is fetched already is handled."""
@@ -261,9 +236,7 @@ class PushConsumer:
 
     def _started(self) -> PushMember:
         if self._member is None:
-            raise ClientError(
-                f"the consumer {self.group} is not started: use it inside 'async with', or call start() first"
-            )
+            raise self._not_started()
         return self._member
 
     # --------------------------------------------------------------------------------------- for the client instance

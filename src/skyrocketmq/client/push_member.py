@@ -127,7 +127,7 @@ class PushMember:
         """Begin to consume; returns before the first queue is taken over."""
         await self.offsets.load()
         instance = self.instance
-        await instance.routes.refresh_all(self.topics())
+        await instance.routes.refresh_all(self.shared_topics())
         await self._check_filters()
         await instance.heartbeats.send()
         self._consumption.start()
@@ -188,7 +188,7 @@ class PushMember:
 
     def tell_brokers(self) -> None:
         """Subscriptions have changed."""
-        for topic in self.topics():
+        for topic in self.shared_topics():
             self.instance.routes.suspect(topic)
         self.instance.heartbeats.send_soon()
         self.wake()
@@ -199,7 +199,7 @@ class PushMember:
 
     # ---------------------------------------------------------------------------------------------- queues come and go
 
-    def topics(self) -> Collection[str]:
+    def shared_topics(self) -> Collection[str]:
         return self._subscriptions.wire_topics
 
     def held_queues(self) -> Collection[MessageQueue]:

@@ -30,8 +30,8 @@ REPEAT_FIRST_S: Final = 1.0  # after a round that could not be finished; doubled
 class QueueHolder(Protocol):
     """The consumer whose queues these are."""
 
-    def topics(self) -> Collection[str]:
-        """What is subscribed, the retry topic too; names on the wire."""
+    def shared_topics(self) -> Collection[str]:
+        """The topics whose queues are divided, the retry topic too; names on the wire."""
         ...
 
     def held_queues(self) -> Collection[MessageQueue]: ...
@@ -100,7 +100,7 @@ class Rebalancer:
 
     async def rebalance(self) -> bool:
         """One round; whether all of it could be done."""
-        topics = sorted(self._holder.topics())
+        topics = sorted(self._holder.shared_topics())
         is_finished = True
         for topic in topics:
             if not await self._rebalance_topic(topic):

@@ -1,0 +1,71 @@
+"""The settings that every test here runs in: a cluster, and how Apache's client writes its headers to it.
+
+Our clusters, of one broker and of two, and Apache's own, where a check shows that it is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tests.interop.apache import DEFAULT_CLUSTER, Apache
+from tests.interop.clusters import CLUSTERS, ON_APACHES, Cluster
+from tests.interop.driver import Driver, Producer
+from tests.interop.java_client.support import QUEUES_A_BROKER, fresh_name
+
+
+class Setting(NamedTuple):
+    cluster: str
+    headers: str
+
+
+SETTINGS = {
+    "ours": Setting("ours", "json"),
+    "ours, binary headers": Setting("ours", "binary"),
+    "ours, one broker": Setting("ours, one broker", "json"),
+    "ours, one broker, binary headers": Setting("ours, one broker", "binary"),
+    "apache": Setting("apache", "json"),
+}
+
+
+@pytest.fixture(scope="package", params=[ON_APACHES if name == "apache" else name for name in SETTINGS])
+def setting(request: pytest.FixtureRequest) -> Setting:
+    return SETTINGS[request.param]
+
+
+@pytest.fixture(scope="package")
+def cluster(setting: Setting, apache: Apache, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    config = {
+        "enablePropertyFilter": "true",
+        "transactionCheckInterval": "1000",
+        "transactionTimeOut": "1000",
+        "waitTimeMillsInSendQueue": "5000",  # a busy machine is no reason to refuse
+    }
+    with CLUSTERS[setting.cluster](apache, tmp_path_factory.mktemp("cluster"), config) as started:
+        yield started
+
+
+@pytest.fixture(scope="package")
+def java(setting: Setting, java: Driver, request: pytest.FixtureRequest) -> Driver:
+    """Apache's client, with the headers of the setting."""
+    if setting.headers == "json":
+        return java
+    driver: Driver = request.getfixturevalue("java_with_binary_headers")
+    return driver
+
+
+@pytest.fixture
+def topic(java: Driver, cluster: Cluster) -> str:
+    """A fresh topic with so many queues on each broker."""
+    name = fresh_name("Topic")
+    queues = ("-r", str(QUEUES_A_BROKER), "-w", str(QUEUES_A_BROKER))
+    java.mqadmin("updateTopic", "-c", DEFAULT_CLUSTER, "-t", name, *queues, namesrv=cluster.namesrv)
+    return name
+
+
+@pytest.fixture
+def producer(java: Driver, cluster: Cluster) -> Iterator[Producer]:
+    with java.producer("interop-producer", namesrv=cluster.namesrv) as running:
+        yield running

@@ -9,9 +9,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from tests.client.cluster import Cluster, open_cluster
 from tests.net.support import open_descriptors
+
+uvloop.new_event_loop().close()  # the first loop of a process makes a pipe that stays until its end
 
 
 @pytest.fixture(autouse=True)

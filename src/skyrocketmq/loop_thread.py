@@ -1,0 +1,127 @@
+"""An event loop in a background thread, for code that blocks.
+
+All blocking clients of a process share one thread, which comes with the first and goes with the last. A process made by
+fork has no threads but its own: there, everything begins anew with the next use, and what was the parent's is left
+untouched (its sockets and its loop are shared with the parent, who still uses them).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from skyrocketmq.errors import ClientError
+
+__all__ = ["LoopThread", "acquire_loop", "release_loop"]
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """One loop, running in one thread. uvloop's where there is one."""
+
+    def __init__(self) -> None:
+        self._loop = _new_loop()
+        self._thread = threading.Thread(target=self._run, name="skyrocketmq", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        loop = self._loop
+        asyncio.set_event_loop(loop)
+        loop.run_forever()
+        # Whoever still waits for something is told that it will not come.
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Run a coroutine on the loop; callable from any thread but the loop's own."""
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise ClientError(
+                "a blocking call from an async handler would wait for itself: use the asyncio client there, or a plain "
+                "function as handler"
+            )
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop and wait for it. Who is interrupted while waiting cancels it."""
+        future = self.submit(work)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Call a plain function on the loop's thread and wait for its result."""
+
+        async def on_loop() -> T:
+            return function()
+
+        return self.run(on_loop())
+
+    def stop(self) -> None:
+        """End the loop and the thread; nobody uses them any more."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+class _Shared:
+    """The thread of this process, if it has one."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.thread: LoopThread | None = None
+        self.user_count = 0
+
+
+_shared = _Shared()
+_of_parents: list[_Shared] = []  # never touched again, and kept: to delete a loop would close what the parent uses
+
+
+def acquire_loop() -> LoopThread:
+    """The thread of this process; to be given back with `release_loop`."""
+    with _shared.lock:
+        if _shared.thread is None:
+            _shared.thread = LoopThread()
+        _shared.user_count += 1
+        return _shared.thread
+
+
+def release_loop(thread: LoopThread) -> None:
+    """One user less; the last one ends the thread. Giving back a parent's thread does nothing."""
+    with _shared.lock:
+        if thread is not _shared.thread:
+            return
+        _shared.user_count -= 1
+        if _shared.user_count:
+            return
+        _shared.thread = None
+    thread.stop()
+
+
+def _forget_after_fork() -> None:
+    global _shared
+    _of_parents.append(_shared)
+    _shared = _Shared()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which knows no fork
+    os.register_at_fork(after_in_child=_forget_after_fork)

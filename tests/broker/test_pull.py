@@ -92,6 +92,16 @@ async def test_the_limits_of_a_pull_may_be_changed() -> None:
         assert len(read_records((await peer.ok(pull_frame())).body)) == 7
 
 
+async def test_whoever_asks_for_billions_of_messages_does_not_hold_up_the_others() -> None:
+    async with open_house(store={"queue_file_bytes": 20 * 100_000}) as house:
+        await house.send_many(5000)
+        peer = await house.connect()
+        for tags, given, looked_at in (("*", 32, 32), ("Other", 0, 2000)):
+            answer = await peer.ask(pull_frame(count=2**31 - 1, subscription=tags))
+            assert len(read_records(answer.body)) == given
+            assert numbers(answer)[0] == looked_at, "of five thousand"
+
+
 async def test_messages_that_left_the_memory_are_read_from_the_disk() -> None:
     clock = ManualClock()
     disk = FaultyDisk(directories=[], clock=clock)

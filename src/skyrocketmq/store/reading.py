@@ -30,6 +30,7 @@ from skyrocketmq.store.statuses import GetStatus
 __all__ = ["Buffer", "GetResult", "ReadLimits", "read_queue", "read_record"]
 
 SCAN_CELLS_MIN: Final = 800  # looked at for one pull, however few messages are asked for
+SCAN_CELLS_MAX: Final = 2_000  # and however many: what one consumer asks for, the others wait for
 EXT_ADDRESS_MAX: Final = -(2**31) - 1  # a tags code at or below this is a place in an extension file
 PARTS_MAX: Final = 4  # more runs than this are joined
 COLD_BLOCK_BYTES: Final = 64 * 1024  # fetched at once where every record has to be looked at
@@ -92,7 +93,8 @@ def read_queue(
     if offset > max_offset:
         return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, max_offset, min_offset, max_offset)
     is_filtered = tag_codes is not None or matches is not None
-    cells = queue.peek_cells(offset, max(SCAN_CELLS_MIN, count_max) if is_filtered else max(count_max, 1))
+    scan_min = SCAN_CELLS_MIN if is_filtered else 1
+    cells = queue.peek_cells(offset, min(max(scan_min, count_max), max(SCAN_CELLS_MAX, limits.count_max)))
     if isinstance(cells, ColdRange):
         (cells,) = yield [cells]
         cells = cells[: len(cells) - len(cells) % CELL_BYTES]

@@ -18,6 +18,7 @@ from skyrocketmq.wire.ids import encode_offset_id
 from tests.broker.house import ROOT, House, Peer, open_house
 from tests.broker.requests import TOPIC, as_version_1, properties_text, pull_frame, send_frame
 from tests.store.reader import Record
+from tests.store.support import new_message, put_ok
 
 GROUP = "billing"
 RETRY = f"%RETRY%{GROUP}"
@@ -212,6 +213,14 @@ async def test_a_consumer_may_give_a_message_up_at_once(level: int) -> None:
         assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (1, 1, 6)
 
 
+async def test_the_dead_letter_of_a_transaction_does_not_point_to_its_half_message() -> None:
+    async with open_shop() as shop:
+        committed = new_message(TOPIC, body=b"committed", sys_flag=8, prepared_transaction_offset=77)
+        await shop.hand_back(put_ok(shop.house.broker.store, committed).log_offset, level=-1)
+        (dead,) = await shop.dead()
+        assert (dead.body, dead.sys_flag, dead.prepared_offset) == (b"committed", 8, 0)
+
+
 @pytest.mark.parametrize(
     ("version", "in_request", "of_group", "is_dead"),
     [
@@ -351,7 +360,7 @@ async def test_a_group_whose_retry_topic_would_have_too_long_a_name_hears_of_it_
 
 def fallback_frame(*, attempt: int, limit: int | None = 16, level: int | None = None, version: int = 407) -> Frame:
     """What a consumer sends when handing back has failed: the message, to the retry topic, as a producer sends it."""
-    pairs = {"TAGS": "TagA", "UNIQ_KEY": "0A0B", "RETRY_TOPIC": TOPIC, "ORIGIN_MESSAGE_ID": "0A00"}
+    pairs = {"TAGS": "TagA", "UNIQ_KEY": "0A0B", "RETRY_TOPIC": TOPIC, "ORIGIN_MESSAGE_ID": "0A00", "WAIT": "true"}
     pairs["DELAY"] = str(3 + attempt if level is None else level)
     frame = send_frame(RETRY, body=b"order", properties=properties_text(pairs), reconsume_times=attempt, l=limit)
     frame.version = version
@@ -396,6 +405,7 @@ async def test_after_the_last_attempt_it_is_a_dead_letter_at_once(
             assert shop.waiting() == {}
             assert dead[0].reconsume_times == attempt
             assert "DELAY" not in dead[0].properties
+            assert "WAIT" not in dead[0].properties, "the wish of a sender is not stored"
         else:
             assert shop.waiting() == {min(3 + attempt, 18): 1}
 

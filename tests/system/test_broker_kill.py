@@ -28,7 +28,7 @@ from tests.broker.requests import as_version_1, properties_text, pull_frame, sen
 from tests.cli.processes import BIN, Running, running
 from tests.store.reader import Record, Sizes, check_store, read_records
 
-KILLS = int(os.environ.get("SKYROCKETMQ_KILLS", "10"))
+KILLS = int(os.environ.get("BROKER_KILLS", "10"))
 TOPICS = ("Orders", "Payments")
 QUEUES = 4
 PRODUCERS = 3

@@ -21,7 +21,7 @@ test: $(VENV)/.dev       ## every test, in its short form
 	$(BIN)/pytest -q $(SPREAD) -m "not system and not interop"
 	$(BIN)/pytest -q -m "(system or interop) and not reference"
 
-interop-all: $(VENV)/.dev    ## every test with Apache's programs, also those that show the checks right on Apache's own cluster
+interop-all: $(VENV)/.dev    ## every test with Apache's programs, also on Apache's own cluster and on mixed ones
 	$(BIN)/pytest tests/interop
 
 check: format lint types fast    ## format, lint, types and the fast tests

@@ -11,7 +11,7 @@ Read in this order:
 - `ours`: our own servers as real processes.
 - `clusters`: a name server and brokers, Apache's or ours, for tests that run on either.
 
-A test that runs on our cluster runs on Apache's too, which shows that what it expects is right. That costs time and
-tells nothing about our code, so those runs are marked `reference`: `make test` leaves them out, `make interop-all` has
-them.
+A test that runs on our cluster runs on Apache's too, which shows that what it expects is right, and some on one of both
+makes. That costs time and tells little about our code, so those runs are marked `reference`: `make test` leaves them
+out, `make interop-all` has them.
 """

@@ -64,10 +64,24 @@ def our_single_broker(apache: Apache, directory: Path, config: Mapping[str, str]
         yield Cluster(server.namesrv_address, {BROKER_NAMES[0]: server})
 
 
+@contextmanager
+def mixed_cluster(apache: Apache, directory: Path, config: Mapping[str, str]) -> Iterator[Cluster]:
+    """Apache's name server, one broker of ours and one of Apache's."""
+    ours, theirs = BROKER_NAMES
+    with (
+        apache.namesrv() as namesrv,
+        running(Broker(directory / ours, namesrv=namesrv.address, name=ours, config=config)) as our_own,
+        apache.broker(namesrv=namesrv.address, name=theirs, config=config) as other,
+    ):
+        yield Cluster(namesrv.address, {ours: our_own, theirs: other})
+
+
 ON_APACHES = pytest.param("apache", marks=pytest.mark.reference)
 """A fixture's parameter for Apache's own cluster, where a check shows that it is right."""
+ON_MIXED = pytest.param("mixed", marks=pytest.mark.reference)
 CLUSTERS: Mapping[str, Callable[[Apache, Path, Mapping[str, str]], AbstractContextManager[Cluster]]] = {
     "apache": apaches_cluster,
     "ours": our_cluster,
     "ours, one broker": our_single_broker,
+    "mixed": mixed_cluster,
 }

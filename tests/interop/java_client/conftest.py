@@ -1,6 +1,7 @@
 """The settings that every test here runs in: a cluster, and how Apache's client writes its headers to it.
 
-Our clusters, of one broker and of two, and Apache's own, where a check shows that it is right.
+Our clusters, of one broker and of two; one of each make, at Apache's name server; and Apache's own, where a check shows
+that it is right.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.interop.apache import DEFAULT_CLUSTER, Apache
-from tests.interop.clusters import CLUSTERS, ON_APACHES, Cluster
+from tests.interop.clusters import CLUSTERS, ON_APACHES, ON_MIXED, Cluster
 from tests.interop.driver import Driver, Producer
 from tests.interop.java_client.support import QUEUES_A_BROKER, fresh_name
 
@@ -26,11 +27,13 @@ SETTINGS = {
     "ours, binary headers": Setting("ours", "binary"),
     "ours, one broker": Setting("ours, one broker", "json"),
     "ours, one broker, binary headers": Setting("ours, one broker", "binary"),
+    "mixed": Setting("mixed", "json"),
     "apache": Setting("apache", "json"),
 }
+WITH_APACHES_BROKERS = {"mixed": ON_MIXED, "apache": ON_APACHES}
 
 
-@pytest.fixture(scope="package", params=[ON_APACHES if name == "apache" else name for name in SETTINGS])
+@pytest.fixture(scope="package", params=[WITH_APACHES_BROKERS.get(name, name) for name in SETTINGS])
 def setting(request: pytest.FixtureRequest) -> Setting:
     return SETTINGS[request.param]
 

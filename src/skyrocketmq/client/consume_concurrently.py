@@ -1,7 +1,8 @@
 """Consuming without regard to order: many messages at a time, each finished by itself.
 
-Hot: every consumed message passes through `_work`. A fixed number of workers take calls from one list, whichever queue
-of whichever broker they came from; no task is made for a message.
+Hot: every consumed message passes here. A fixed number of workers take the calls of async handlers from one list,
+whichever queue of whichever broker they came from; plain handlers are called by threads in the same way. No task is
+made for a message, unless it failed.
 
 | a call ends | clustering | broadcasting |
 |---|---|---|
@@ -15,11 +16,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
+from skyrocketmq.client.consume_result import ConsumeResult
 from skyrocketmq.client.deliveries import Deliveries, Delivery
 from skyrocketmq.client.handler_calls import HandlerCalls, failed_messages
 from skyrocketmq.client.handlers import MessageHandler
@@ -62,6 +64,7 @@ class ConcurrentConsumption:
         self._send_back = send_back
         self._clock = clock
         self._calls: asyncio.Queue[tuple[HeldQueue, Delivery] | None] = asyncio.Queue()
+        self._is_stopping = False
         self._workers = Tasks()
         self._waits = Tasks()  # until a kept message is tried again
 
@@ -71,19 +74,46 @@ class ConcurrentConsumption:
 
     async def stop(self, *, grace_s: float) -> None:
         """Let calls under way end, then end the workers; what is waiting stays unfinished."""
+        self._is_stopping = True
         while not self._calls.empty():
             self._calls.get_nowait()
         for _ in range(self._concurrency):
             self._calls.put_nowait(None)
         await self._waits.finish(clock=self._clock, grace_s=0.0)
-        cancelled_count = await self._workers.finish(clock=self._clock, grace_s=grace_s)
-        if cancelled_count:
-            logger.warning("handlers cancelled", extra={"group": self._group, "count": cancelled_count})
+        deadline = self._clock.monotonic() + grace_s
+        given_up_count = await self._handlers.close(grace_s=grace_s)
+        remaining_s = max(0.0, deadline - self._clock.monotonic())
+        given_up_count += await self._workers.finish(clock=self._clock, grace_s=remaining_s)
+        if given_up_count:
+            logger.warning("handlers given up", extra={"group": self._group, "count": given_up_count})
 
     def submit(self, held: HeldQueue, messages: Sequence[MessageView]) -> None:
         """Have new messages of a queue consumed."""
-        for delivery in self._deliveries.cut(messages):
-            self._calls.put_nowait((held, delivery))
+        for handler, of_call in self._deliveries.cut(messages):
+            if handler is None or handler.is_async:
+                self._calls.put_nowait((held, (handler, of_call)))
+            else:
+                self._submit_to_thread(held, handler, of_call)
+
+    def _submit_to_thread(self, held: HeldQueue, handler: MessageHandler, messages: list[MessageView]) -> None:
+        cache, clock = held.cache, self._clock
+
+        def begin() -> bool:
+            if cache.is_dropped or self._is_stopping:
+                return False
+            cache.mark_started(messages, now_ms=clock.now_ms())
+            return True
+
+        def done(result: ConsumeResult | Awaitable[object]) -> None:
+            if not isinstance(result, ConsumeResult):
+                # A plain function that returned something to await: an async handler in disguise.
+                self._calls.put_nowait((held, (MessageHandler(lambda _: result, True, None), messages)))
+            elif failed_messages(result, messages):
+                self._workers.start(self._conclude(held, messages, result), name=f"hand back {self._group}")
+            elif not cache.is_dropped:
+                self.finish(held, messages)
+
+        self._handlers.submit(handler, messages, begin=begin, done=done)
 
     async def _work(self) -> None:
         calls, clock = self._calls, self._clock
@@ -101,7 +131,10 @@ class ConcurrentConsumption:
 
     async def _consume(self, held: HeldQueue, handler: MessageHandler | None, messages: list[MessageView]) -> None:
         held.cache.mark_started(messages, now_ms=self._clock.now_ms())
-        result = await self._handlers.call(handler, messages)
+        await self._conclude(held, messages, await self._handlers.call(handler, messages))
+
+    async def _conclude(self, held: HeldQueue, messages: list[MessageView], result: ConsumeResult) -> None:
+        """What follows from a call's result."""
         if held.cache.is_dropped:
             return
         failed = failed_messages(result, messages)

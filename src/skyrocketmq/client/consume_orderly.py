@@ -87,7 +87,7 @@ class OrderlyConsumption:
         self._stopping.set()
         cancelled_count = await self._tasks.finish(clock=self._clock, grace_s=grace_s)
         if cancelled_count:
-            logger.warning("handlers cancelled", extra={"group": self._group, "count": cancelled_count})
+            logger.warning("handlers given up", extra={"group": self._group, "count": cancelled_count})
 
     def submit(self, held: HeldQueue, messages: Sequence[MessageView]) -> None:
         """New messages are in the cache of a queue."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from inspect import isawaitable
 
 from skyrocketmq.client.consume_result import ConsumeResult, Verdict
 from skyrocketmq.client.consume_stats import ConsumeStats
-from skyrocketmq.client.handlers import HandlerThreads, MessageHandler
+from skyrocketmq.client.handler_threads import HandlerThreads
+from skyrocketmq.client.handlers import MessageHandler, result_of
 from skyrocketmq.model import MessageView
 from skyrocketmq.ports import Clock
 
@@ -28,27 +30,69 @@ class HandlerCalls:
 
     async def call(self, handler: MessageHandler | None, messages: list[MessageView]) -> ConsumeResult:
         """Let the handler have the messages. Whatever it raises means: again later."""
-        started = self._clock.monotonic()
-        result = await self._call(handler, messages)
-        failed_count = len(failed_messages(result, messages))
-        self._stats.note(
-            messages[0].topic, self._clock.monotonic() - started, len(messages) - failed_count, failed_count
-        )
-        return result
-
-    async def _call(self, handler: MessageHandler | None, messages: list[MessageView]) -> ConsumeResult:
         if handler is None:
             logger.warning("no handler", extra=self.describe(messages))
             return ConsumeResult.RETRY
+        started = self._clock.monotonic()
         try:
-            return await handler.call(messages, self._threads)
-        except asyncio.CancelledError:
+            result = await handler.call(messages, self._threads)
+        except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise  # the consumer is stopping; otherwise something that the handler waited for was cancelled
-            logger.warning("handler was cancelled", extra=self.describe(messages))
-        except Exception:
-            logger.warning("handler failed", extra=self.describe(messages), exc_info=True)
+            result = self._failed(messages, error)
+        except Exception as error:
+            result = self._failed(messages, error)
+        self._note(messages, result, self._clock.monotonic() - started)
+        return result
+
+    def submit(
+        self,
+        handler: MessageHandler,
+        messages: list[MessageView],
+        *,
+        begin: Callable[[], bool],
+        done: Callable[[ConsumeResult | Awaitable[object]], object],
+    ) -> None:
+        """Let a plain handler have the messages in a thread, without anybody waiting for it.
+
+        `begin` is called in the thread before it; False leaves the handler out, and `done`, too. `done` gets the result
+        on the loop; what a function returned that has to be awaited, as it is.
+        """
+        clock, function, argument = self._clock, handler.function, handler.argument(messages)
+
+        def job() -> tuple[object, float] | None:
+            if not begin():
+                return None
+            started = clock.monotonic()
+            return function(argument), clock.monotonic() - started
+
+        def ended(outcome: tuple[object, float] | None, error: BaseException | None) -> None:
+            if error is not None:
+                result = self._failed(messages, error)
+                self._note(messages, result, 0.0)
+                done(result)
+            elif outcome is not None:
+                returned, seconds = outcome
+                if isawaitable(returned):
+                    done(returned)
+                    return
+                result = result_of(returned)
+                self._note(messages, result, seconds)
+                done(result)
+
+        self._threads.submit(job, ended)
+
+    async def close(self, *, grace_s: float) -> int:
+        """End the threads of plain handlers; how many of these did not end in time."""
+        return await self._threads.close(clock=self._clock, grace_s=grace_s)
+
+    def _note(self, messages: list[MessageView], result: ConsumeResult, seconds: float) -> None:
+        failed_count = len(failed_messages(result, messages))
+        self._stats.note(messages[0].topic, seconds, len(messages) - failed_count, failed_count)
+
+    def _failed(self, messages: list[MessageView], error: BaseException) -> ConsumeResult:
+        logger.warning("handler failed", extra=self.describe(messages), exc_info=error)
         return ConsumeResult.RETRY
 
     def describe(self, messages: Sequence[MessageView]) -> dict[str, object]:

@@ -6,40 +6,19 @@ holds up nothing but its own messages.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, Final
 
 from skyrocketmq.client.consume_result import ConsumeResult
+from skyrocketmq.client.handler_threads import HandlerThreads
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model import MessageView
 
-__all__ = ["HandlerThreads", "MessageHandler", "handler_of"]
+__all__ = ["MessageHandler", "handler_of", "result_of"]
 
 BATCH_MAX: Final = 1024
-
-
-class HandlerThreads:
-    """The threads of plain handlers, started when the first is called."""
-
-    def __init__(self, count_max: int, *, name: str) -> None:
-        self._count_max = count_max
-        self._name = name
-        self._pool: ThreadPoolExecutor | None = None
-
-    async def run(self, function: Callable[[Any], object], argument: object) -> object:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._count_max, thread_name_prefix=f"consume-{self._name}")
-        return await asyncio.get_running_loop().run_in_executor(self._pool, function, argument)
-
-    async def close(self) -> None:
-        """End the threads; whoever calls this has waited for the handlers, or has given them up."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +34,20 @@ class MessageHandler:
         """How many messages a call may have."""
         return self.batch_count or 1
 
-    async def call(self, messages: Sequence[MessageView], threads: HandlerThreads) -> ConsumeResult:
+    def argument(self, messages: list[MessageView]) -> object:
+        """What the function is called with."""
+        return messages[0] if self.batch_count is None else messages
+
+    async def call(self, messages: list[MessageView], threads: HandlerThreads) -> ConsumeResult:
         """Let the user's code have the messages. Raises what it raises."""
-        argument: object = messages[0] if self.batch_count is None else list(messages)
-        if self.is_async:
-            outcome = self.function(argument)
-        else:
-            outcome = await threads.run(self.function, argument)
-        if isawaitable(outcome):
-            outcome = await outcome
-        return outcome if isinstance(outcome, ConsumeResult) else ConsumeResult.SUCCESS
+        argument = self.argument(messages)
+        outcome = self.function(argument) if self.is_async else await threads.run(self.function, argument)
+        return result_of(await outcome if isawaitable(outcome) else outcome)
+
+
+def result_of(outcome: object) -> ConsumeResult:
+    """What a handler's return value means: consumed, unless it says otherwise."""
+    return outcome if isinstance(outcome, ConsumeResult) else ConsumeResult.SUCCESS
 
 
 def handler_of(function: Callable[[Any], object | Awaitable[object]], *, batch: int | None) -> MessageHandler:

@@ -20,7 +20,7 @@ from skyrocketmq.client.consume_orderly import OrderlyConsumption
 from skyrocketmq.client.consume_stats import SAMPLE_INTERVAL_S, ConsumeStats
 from skyrocketmq.client.deliveries import Deliveries
 from skyrocketmq.client.handler_calls import HandlerCalls
-from skyrocketmq.client.handlers import HandlerThreads
+from skyrocketmq.client.handler_threads import HandlerThreads
 from skyrocketmq.client.held_queue import HeldQueue
 from skyrocketmq.client.instance import ClientInstance
 from skyrocketmq.client.local_offsets import LocalOffsets
@@ -161,7 +161,7 @@ class PushMember:
         for held in self.held.values():
             held.drop()
         self.held.clear()
-        await self.threads.close()
+        await self.handlers.close(grace_s=0.0)
         if not self.ended.done():
             self.ended.set_result(None)
 

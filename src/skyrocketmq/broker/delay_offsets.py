@@ -37,7 +37,7 @@ class DelayOffsets:
         self._saver = Saver(
             FILE_NAME,
             version=lambda: self._safe_version,
-            snapshot=lambda: DelayOffsetTable(offset_table=dict(sorted(self._safe.items()))),
+            snapshot=lambda: DelayOffsetTable(offset_table=self._safe),
             write=self._file.save,
             disk=disk,
             clock=clock,

@@ -11,6 +11,8 @@ from tests.interop.apache import DEFAULT_CLUSTER, Apache
 from tests.interop.client.support import QUEUES_A_BROKER, fresh_name
 from tests.interop.clusters import CLUSTERS, Cluster
 from tests.interop.driver import Driver
+from tests.interop.processes import wait_until
+from tests.interop.routes import find_route
 
 
 @pytest.fixture(scope="package", params=["ours", "apache"])
@@ -28,7 +30,13 @@ def topic(java: Driver, cluster: Cluster) -> str:
     name = fresh_name("Topic")
     queues = ("-r", str(QUEUES_A_BROKER), "-w", str(QUEUES_A_BROKER))
     java.mqadmin("updateTopic", "-c", DEFAULT_CLUSTER, "-t", name, *queues, namesrv=cluster.namesrv)
+    wait_until(lambda: _broker_count(cluster, name) == 2, timeout_s=10, what=f"a route of {name} to both brokers")
     return name
+
+
+def _broker_count(cluster: Cluster, topic: str) -> int:
+    route = find_route(cluster.namesrv, topic)
+    return len(route["queueDatas"]) if route is not None else 0
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ PIP    := $(BIN)/pip --disable-pip-version-check
 SPREAD := -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test interop-all check format lint types fast fuzz bench clean
+.PHONY: help setup run test interop-all interop-client check format lint types fast fuzz bench clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -19,7 +19,11 @@ setup: $(VENV)/.all      ## prepare .venv with every extra and the development t
 
 test: $(VENV)/.dev       ## every test, in its short form
 	$(BIN)/pytest -q $(SPREAD) -m "not system and not interop"
-	$(BIN)/pytest -q -m "(system or interop) and not reference"
+	$(BIN)/pytest -q -m "(system or interop) and not reference" --ignore tests/interop/client
+
+# The client is being completed: its tests on whole clusters have a target of their own until it is.
+interop-client: $(VENV)/.dev    ## our client on our cluster, on Apache's, and beside Java members
+	$(BIN)/pytest -q tests/interop/client
 
 interop-all: $(VENV)/.dev    ## every test with Apache's programs, also on Apache's own cluster and on mixed ones
 	$(BIN)/pytest tests/interop

@@ -88,6 +88,7 @@ class BrokerParts:
             SendHandler(
                 config=config,
                 topics=tables.topics,
+                topics_file=tables.topics_saver,
                 groups=tables.groups,
                 store=store,
                 durability=durability,
@@ -95,7 +96,14 @@ class BrokerParts:
                 store_host=store_host,
                 clock=clock,
             ),
-            SendBackHandler(config=config, topics=tables.topics, groups=tables.groups, store=store, writer=writer),
+            SendBackHandler(
+                config=config,
+                topics=tables.topics,
+                topics_file=tables.topics_saver,
+                groups=tables.groups,
+                store=store,
+                writer=writer,
+            ),
             QueryHandlers(config=config, store=store),
             TopicHandlers(
                 config=config,
@@ -142,6 +150,8 @@ class BrokerParts:
         config = self._config.current
         if topic is None or name in CLOSED_TOPICS or is_retry_topic(name):
             return None
+        if not self._tables.topics_saver.is_saved:
+            return None  # it may be new: its first messages wait until it is in the file
         if topic.order and not config.permission & PERM_WRITE:
             return None
         return SendTopic(topic, cluster=config.cluster_name, texts=self._texts, open_queue=self._store.queue)

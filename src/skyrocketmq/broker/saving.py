@@ -51,6 +51,11 @@ class Saver(Generic[T]):
         self._writing: asyncio.Task[None] | None = None
         self._has_changed = asyncio.Event()
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether the file holds the table as it is."""
+        return self._version() == self._saved_version
+
     def changed(self, _: object = None) -> None:
         """The table is another: `run` will write it."""
         self._has_changed.set()
@@ -71,7 +76,7 @@ class Saver(Generic[T]):
         """When this returns, the file holds the table as it was at the call, or newer. Raises `OSError`."""
         if self._writing is not None:
             await asyncio.wait([self._writing])  # it may have begun before the last change: its outcome says nothing
-        if self._version() == self._saved_version:
+        if self.is_saved:
             return
         if self._writing is None:
             self._writing = asyncio.get_running_loop().create_task(self._write_once(), name=f"save {self._name}")

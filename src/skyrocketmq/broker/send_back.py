@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable
-from typing import Final
+from typing import Any, Final
 
-from skyrocketmq.broker.answers import no_such_group
+from skyrocketmq.broker.answers import change_saved, no_such_group
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.message_writer import MessageWriter, OutgoingMessage
+from skyrocketmq.broker.saving import Saver
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.errors import broker_error
@@ -46,6 +47,7 @@ class SendBackHandler:
         *,
         config: ConfigHolder[BrokerConfig],
         topics: TopicTable,
+        topics_file: Saver[Any],
         groups: GroupTable,
         store: MessageStore,
         writer: MessageWriter,
@@ -53,6 +55,7 @@ class SendBackHandler:
     ) -> None:
         self._config = config
         self._topics = topics
+        self._topics_file = topics_file
         self._groups = groups
         self._store = store
         self._writer = writer
@@ -104,6 +107,8 @@ class SendBackHandler:
         stored = self._writer.put(message)
         if stored.status is not PutStatus.PUT_OK:
             return frame.reply(ResponseCode.SYSTEM_ERROR, remark=f"{stored.status.name}: {stored.remark}")
+        if not self._topics_file.is_saved:  # a topic that a crash makes unknown could not be read
+            await change_saved(self._topics_file, f"topic {message.topic}")
         return frame.reply()
 
     def _redirect(

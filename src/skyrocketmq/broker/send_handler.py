@@ -1,20 +1,22 @@
 """Sends in general: any header, any topic, any message, single or batch (10, 310, 320).
 
-The plain send path recognises the ordinary case and never comes here; this is the whole rule. An answer that has to
-wait for a flush or a slave is awaited, all others are given at once. Every answer, a refusal too, tells the producer
-the region and whether to trace: the family's producers read both before the code.
+The plain send path recognises the ordinary case and never comes here; this is the whole rule. Rule 1: an answer that
+has to wait for a flush or a slave is awaited, all others are given at once. Rule 2: the first message of a topic is
+acknowledged when the topic is in its file too; after a crash nobody could read it otherwise. Rule 3: every answer, a
+refusal too, tells the producer the region and whether to trace: the family's producers read both before the code.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Awaitable
-from typing import Final
+from typing import Any, Final
 
 from skyrocketmq.broker.answers import read_header
 from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.message_writer import MessageWriter, OutgoingMessage, delay_level_of, properties_text
+from skyrocketmq.broker.saving import Saver
 from skyrocketmq.broker.send_rules import (
     SendHeader,
     check_queue_id,
@@ -58,6 +60,7 @@ class SendHandler:
         *,
         config: ConfigHolder[BrokerConfig],
         topics: TopicTable,
+        topics_file: Saver[Any],
         groups: GroupTable,
         store: MessageStore,
         durability: Durability,
@@ -68,6 +71,7 @@ class SendHandler:
     ) -> None:
         self._config = config
         self._topics = topics
+        self._topics_file = topics_file
         self._groups = groups
         self._store = store
         self._durability = durability
@@ -177,9 +181,10 @@ class SendHandler:
         ext["msgId"] = ",".join([encode_offset_id(self._store_host, result.log_offset) for result in results])
         ext["queueId"] = str(queue_id)
         ext["queueOffset"] = str(first.queue_offset)
-        if self._durability.is_at_once or not message.waits:
+        waits = message.waits and not self._durability.is_at_once
+        if not waits and self._topics_file.is_saved:
             return answer
-        return self._answer_when_safe(frame, answer, int(self._store.log.max_offset))
+        return self._answer_when_safe(frame, answer, int(self._store.log.max_offset) if waits else 0)
 
     def _fields(self) -> Ext:
         """What every answer to a send carries."""
@@ -187,7 +192,11 @@ class SendHandler:
         return {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
 
     async def _answer_when_safe(self, frame: Frame, answer: Frame, end_offset: int) -> Frame:
-        status = await self._durability.wait_safe(end_offset)
+        try:
+            await self._topics_file.save()
+            status = await self._durability.wait_safe(end_offset)
+        except OSError:  # said and tried again by whoever saves the topics
+            status = PutStatus.FLUSH_DISK_TIMEOUT
         safe = put_status_answer(frame, status, "")
         safe.ext = answer.ext
         return safe

@@ -175,6 +175,22 @@ def test_a_second_one_with_more_brokers_on_the_same_data_leaves_no_process_behin
         assert len(children_of(process.popen.pid)) == 1
 
 
+def test_a_broker_that_cannot_start_is_named_and_nothing_goes_on_without_it(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running(start(data, "--brokers", "2"), home=tmp_path) as process:
+        ready(process)
+        process.signal(signal.SIGTERM)
+        assert process.wait() == 0
+    with running([SKYROCKETMQ, "broker", "-c", data / "broker-b.conf"], home=tmp_path) as alone:
+        assert alone.line().startswith("broker broker-b ready")
+        code, output, errors = finished(start(data, "--brokers", "2"), home=tmp_path)
+        assert (code, output) == (1, "")
+        assert "locked by another process" in errors
+        assert "broker-b did not start (exit code 1)" in errors
+        assert "Traceback" not in errors
+    assert not (data / "broker-a" / "abort").exists(), "the first one was stopped in order"
+
+
 def test_a_second_signal_stops_it_at_once(tmp_path: Path) -> None:
     with running(start(tmp_path / "data"), home=tmp_path) as process:
         ready(process)

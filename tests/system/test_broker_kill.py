@@ -209,6 +209,6 @@ def test_every_acknowledged_message_survives_kills_under_load(
         assert ((record.topic, record.queue_id, record.queue_offset), record.log_offset) == (place, log_offset)
     with capsys.disabled():
         print(
-            f"\n{KILLS} kills: {sent} messages sent, {len(content.records)} stored, "
-            f"{len(load.acknowledged)} acknowledged; ready again after {statistics.median(restarts):.2f} s at the median"
+            f"\n{KILLS} kills: {sent} messages sent, {len(content.records)} stored, {len(load.acknowledged)} "
+            f"acknowledged; ready again after {statistics.median(restarts):.2f} s at the median"
         )

@@ -7,7 +7,7 @@ PIP    := $(BIN)/pip --disable-pip-version-check
 SPREAD := -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test interop-all interop-client check format lint types fast fuzz bench clean
+.PHONY: help setup run test interop-all interop-client bench-quick check format lint types fast fuzz bench clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -19,7 +19,12 @@ setup: $(VENV)/.all      ## prepare .venv with every extra and the development t
 
 test: $(VENV)/.dev       ## every test, in its short form
 	$(BIN)/pytest -q $(SPREAD) -m "not system and not interop"
-	$(BIN)/pytest -q -m "(system or interop) and not reference" --ignore tests/interop/client
+	$(BIN)/pytest -q -m "(system or interop) and not reference" \
+	    --ignore tests/interop/client --ignore tests/benchmarks/test_broker.py
+
+# The whole benchmark of the broker, in its short form: minutes, so not in every run.
+bench-quick: $(VENV)/.dev    ## see that the benchmarks run
+	$(BIN)/pytest -q tests/benchmarks
 
 # The client is being completed: its tests on whole clusters have a target of their own until it is.
 interop-client: $(VENV)/.dev    ## our client on our cluster, on Apache's, and beside Java members

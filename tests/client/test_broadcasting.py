@@ -29,11 +29,12 @@ def reader(
     return consumer
 
 
-async def test_every_member_gets_every_message(two_brokers: Cluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_every_member_gets_every_message(two_brokers: Cluster, tmp_path: Path, orderly: bool) -> None:
     two_brokers.create_topic("T", queues=2)
     inboxes = [Inbox(), Inbox()]
     readers = [
-        reader(two_brokers, tmp_path / "offsets", inbox, name=f"member-{number}")
+        reader(two_brokers, tmp_path / "offsets", inbox, name=f"member-{number}", orderly=orderly)
         for number, inbox in enumerate(inboxes)
     ]
     async with readers[0], readers[1]:

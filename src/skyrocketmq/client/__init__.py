@@ -1,8 +1,46 @@
 """Producers and consumers, for our brokers and for Apache's.
 
+What users see, each in a module of its name: `Producer`, `PushConsumer`, `PullConsumer`, `LitePullConsumer`, with
+`Message`, `SendResult` and `ConsumeResult`. `skyrocketmq.blocking` has the same for code that blocks.
+
 The rules come first, each in a module of its own that takes values and returns values: who reads which queue
-(`allocation`), where a message goes (`selectors`, `queue_choice`, `fault_table`), what is in memory and when to fetch
-more (`message_cache`, `flow_control`), what is consumed (`offset_store`), what is subscribed (`subscription`).
+(`allocation`), where a message goes (`selectors`, `queue_choice`, `fault_table`), what travels (`outgoing`), what a
+route means (`route_rules`), what is in memory and when to fetch more (`message_cache`, `flow_control`), what is
+consumed (`offset_store`), what is subscribed (`subscription`).
+
+Then what clients share: `settings`, `identity`, `name_servers`, `routes`, `heartbeats`, `broker_calls`,
+`broker_requests`, put together in `instance`; `sharing` says who uses which, `life` how a client starts and ends.
+
+A message on its way out: `producer`, `sending`. On its way in: `rebalance` gives a consumer its queues (`held_queue`),
+`pulls` and `push_pulling` fetch, `deliveries` cuts what came into calls, `consume_concurrently` or `consume_orderly`
+has them handled (`handler_calls`, `handler_threads`), `send_back` passes on what failed; `push_member` puts these
+together, `lite_member` and `lite_queues` those of the lite pull consumer.
 """
 
 from __future__ import annotations
+
+from skyrocketmq.client.consume_result import ConsumeResult
+from skyrocketmq.client.lite_pull_consumer import LitePullConsumer
+from skyrocketmq.client.producer import Producer
+from skyrocketmq.client.pull_consumer import PullConsumer
+from skyrocketmq.client.pulls import PullResult, PullStatus
+from skyrocketmq.client.push_consumer import PushConsumer
+from skyrocketmq.client.selectors import select_by_hash, select_by_machine_room, select_random
+from skyrocketmq.client.send_result import SendResult, SendStatus
+from skyrocketmq.client.settings import Credentials
+
+__all__ = [
+    "ConsumeResult",
+    "Credentials",
+    "LitePullConsumer",
+    "Producer",
+    "PullConsumer",
+    "PullResult",
+    "PullStatus",
+    "PushConsumer",
+    "SendResult",
+    "SendStatus",
+    "select_by_hash",
+    "select_by_machine_room",
+    "select_random",
+]

@@ -35,8 +35,8 @@ class MessageHandler:
         return self.batch_count or 1
 
     def argument(self, messages: list[MessageView]) -> object:
-        """What the function is called with."""
-        return messages[0] if self.batch_count is None else messages
+        """What the function is called with; a list is a copy, to do with what it likes."""
+        return messages[0] if self.batch_count is None else list(messages)
 
     async def call(self, messages: list[MessageView], threads: HandlerThreads) -> ConsumeResult:
         """Let the user's code have the messages. Raises what it raises."""

@@ -215,7 +215,7 @@ class ClientInstance:
     def _connected(self, connection: Connection) -> None:
         # The task's first step comes before that of whoever waits for the connection: its frame is the first on it.
         address = self.net.address_of(connection)
-        if address is not None:
+        if address is not None and not self.is_closed:
             self.tasks.start(self.heartbeats.greet(address), name=f"greet {address}")
 
     def _before_request(self, address: str, frame: Frame) -> None:

@@ -70,7 +70,10 @@ class PushMember:
         self.threads = HandlerThreads(options.concurrency, name=group)
         self.handlers = HandlerCalls(group, threads=self.threads, stats=self.stats, clock=clock)
         self.deliveries = Deliveries(subscriptions.find_handler, namespace=instance.settings.namespace)
-        self._locks = BrokerLocks(instance, group, on_lost=self._lock_lost) if options.orderly else None
+        # A broadcasting member reads a copy of its own and needs no lock. Java's ask for one before the first message
+        # all the same, so that of two members the second waits until the first one's lock has run out.
+        needs_locks = options.orderly and not options.broadcasting
+        self._locks = BrokerLocks(instance, group, on_lost=self._lock_lost) if needs_locks else None
         self._concurrent: ConcurrentConsumption | None = None
         self._consumption = self._make_consumption()
         self._pulling = PushPulling(
@@ -104,7 +107,7 @@ class PushMember:
                 handlers=self.handlers,
                 offsets=self.offsets,
                 send_back=send_back,
-                locks=None if options.broadcasting else self._locks,
+                locks=self._locks,
                 pause_s=options.pause_s,
                 retry_count_max=options.retries,
                 auto_commit=options.auto_commit,
@@ -134,7 +137,7 @@ class PushMember:
         self._watch(self._loops.start(self._rebalancer.run(), name=f"rebalance {self._group}"))
         background = await self._opened.enter_async_context(Background(self._clock))
         background.every(SAMPLE_INTERVAL_S, lambda: self.stats.sample(self._clock.monotonic()))
-        if self._locks is not None and not self._options.broadcasting:
+        if self._locks is not None:
             background.every(RENEW_INTERVAL_S, self._renew_locks, first_after=RENEW_FIRST_AFTER_S)
         if self._concurrent is not None:
             background.every(self._options.consume_timeout_s, self._pass_on_overdue)
@@ -222,7 +225,7 @@ class PushMember:
             logger.info("queue not begun", extra={"queue": str(queue), "reason": str(error)})
             return False
         held = HeldQueue(queue, next_offset=offset, now_ms=self._clock.now_ms())
-        held.cache.is_locked = self._locks is not None
+        held.cache.is_locked = self._options.orderly
         self.held[queue] = held
         held.pulling = self._loops.start(self._pulling.run(held), name=f"pull {queue}")
         self._watch(held.pulling)

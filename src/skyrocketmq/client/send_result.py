@@ -6,9 +6,10 @@ configured with (flush, replica) was not confirmed in time. The caller decides w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+import msgspec
 
 from skyrocketmq.errors import ProtocolError, broker_error
 from skyrocketmq.model import MessageQueue, QueueOffset
@@ -39,8 +40,7 @@ STATUS_BY_CODE: Final[dict[int, SendStatus]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SendResult:
+class SendResult(msgspec.Struct, frozen=True):
     """Where a message is, and how safe. Of a batch the ids are joined by commas and the offset is the first's."""
 
     status: SendStatus
@@ -71,12 +71,12 @@ def read_send_result(
     if header.queue_id is None or header.queue_offset is None or header.msg_id is None:
         raise ProtocolError(f"the answer to a send to {topic} on {broker_name} does not say where the message is")
     return SendResult(
-        status=status,
-        msg_id=msg_id,
-        offset_msg_id=header.msg_id,
-        queue=MessageQueue(topic, broker_name, header.queue_id),
-        queue_offset=QueueOffset(header.queue_offset),
-        transaction_id=header.transaction_id,
-        region_id=header.region or DEFAULT_REGION,
-        trace_on=header.trace_on != "false",
+        status,
+        msg_id,
+        header.msg_id,
+        MessageQueue(topic, broker_name, header.queue_id),
+        QueueOffset(header.queue_offset),
+        header.transaction_id,
+        header.region or DEFAULT_REGION,
+        header.trace_on != "false",
     )

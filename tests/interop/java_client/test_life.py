@@ -75,4 +75,4 @@ def test_clients_live_through_a_restart_of_a_broker(java: Driver, cluster: Clust
             timeout_s=40,  # Apache's client waits half a minute for pulls that Apache's broker left unanswered
             what="all that was acknowledged is received",
         )
-    assert len(acknowledged) > 40
+    assert len(acknowledged) >= 40

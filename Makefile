@@ -17,7 +17,7 @@ run: $(VENV)/.server     ## set up what a server needs, then start everything: n
 
 setup: $(VENV)/.all      ## prepare .venv with every extra and the development tools
 
-test: $(VENV)/.dev       ## every test, in its short form
+test: $(VENV)/.dev       ## the tests, in their short form (left out: interop-all, interop-client, bench-quick)
 	$(BIN)/pytest -q $(SPREAD) -m "not system and not interop"
 	$(BIN)/pytest -q -m "(system or interop) and not reference" \
 	    --ignore tests/interop/client --ignore tests/benchmarks/test_broker.py
@@ -55,7 +55,7 @@ clean:           ## remove the environment and everything that was built
 
 # Stamp files: an environment is made again only when what it is made from has changed.
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 $(VENV)/.server: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install --quiet --constraint constraints.txt --editable .
 	touch $@

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from skyrocketmq.config import NamesrvConfig, read_properties
-from skyrocketmq.errors import RequestTimeout
+from skyrocketmq.errors import ConfigError, RequestTimeout
 from skyrocketmq.model import DataVersion, TopicConfig
 from skyrocketmq.nameserver import NameServer
 from skyrocketmq.nameserver.server import BROKER_SILENT_MS, SCAN_EVERY_S
@@ -253,6 +253,29 @@ async def test_a_broken_settings_file_gives_way_to_its_back_up(tmp_path: Path) -
     file.with_name("kvConfig.json.bak").write_bytes(b'{"configTable":{"N":{"k":"old"}}}')
     async with name_server(tmp_path) as server:
         assert server.kv_config.get("N", "k") == "old"
+
+
+async def test_a_broken_settings_file_never_becomes_the_back_up(tmp_path: Path) -> None:
+    file = tmp_path / "kv" / "kvConfig.json"
+    file.parent.mkdir()
+    file.write_bytes(b"{")
+    backup = file.with_name("kvConfig.json.bak")
+    backup.write_bytes(b'{"configTable":{"N":{"k":"old"}}}')
+    async with name_server(tmp_path) as server, Client() as client:
+        put: dict[str, str | None] = {"namespace": "N", "key": "k", "value": "new"}
+        await Peer(server.address, client).ok(RequestCode.PUT_KV_CONFIG, put)
+        assert backup.read_bytes() == b'{"configTable":{"N":{"k":"old"}}}'
+        assert file.read_bytes() == b'{"configTable":{"N":{"k":"new"}}}'
+
+
+async def test_a_server_does_not_start_without_settings_that_it_cannot_read(tmp_path: Path) -> None:
+    file = tmp_path / "kv" / "kvConfig.json"
+    file.parent.mkdir()
+    file.write_bytes(b"{")
+    with pytest.raises(ConfigError, match="move it away"):
+        async with name_server(tmp_path):
+            pass
+    assert file.read_bytes() == b"{"
 
 
 async def test_settings_that_cannot_be_saved_are_refused_and_unchanged(tmp_path: Path) -> None:

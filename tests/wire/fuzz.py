@@ -135,8 +135,8 @@ def _feed(target: Target, data: bytes, outcome: Outcome) -> None:
     seconds = time.process_time() - began
     if seconds > outcome.slowest_seconds:
         outcome.slowest_seconds, outcome.slowest_name = seconds, target.name
-        if seconds > SECONDS_MAX + SECONDS_PER_BYTE_MAX * len(data) and outcome.failure is None:
-            outcome.failure = f"{target.name}: {seconds:.2f} s for {len(data)} bytes: {data[:2000].hex()}"
+    if seconds > SECONDS_MAX + SECONDS_PER_BYTE_MAX * len(data) and outcome.failure is None:
+        outcome.failure = f"{target.name}: {seconds:.2f} s for {len(data)} bytes: {data[:2000].hex()}"
 
 
 def main() -> int:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["run_until_stopped", "stop_at_end_of_input"]
+__all__ = ["allow_many_descriptors", "run_until_stopped", "stop_at_end_of_input"]
 
 logger = logging.getLogger(__name__)
 
@@ -23,8 +23,19 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 def run_until_stopped(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:
     """Run a service until it ends; `serve` is given the event that a signal sets, and returns soon after."""
+    allow_many_descriptors()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve_with_signals(serve))
+
+
+def allow_many_descriptors() -> None:
+    """Take as many descriptors as the system gives: each connection is one, and the usual 1,024 are soon used up."""
+    try:
+        import resource
+    except ImportError:  # not on Windows, which has no such limit
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _serve_with_signals(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:

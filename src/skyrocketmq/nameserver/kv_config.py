@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from skyrocketmq.errors import ProtocolError
+from skyrocketmq.errors import ConfigError, ProtocolError
 from skyrocketmq.ports import Disk
 from skyrocketmq.wire import json_dialect
 
@@ -34,20 +34,31 @@ class KvConfig:
         self._path = path
         self._disk = disk
         self._table: Table = {}
+        self._is_broken = False  # the file could not be read, its back-up could
         self._changing = asyncio.Lock()  # guards the way from the old table over the file to the new one
 
     def load(self) -> None:
-        """Read the file, or its back-up where the file is missing or broken; neither is the state of a new server."""
+        """Read the file, or its back-up where the file is missing or broken; neither is the state of a new server.
+
+        Raises `ConfigError` where there are files and none can be read: without them, the next put would end them.
+        """
+        failures = []
         for path in (self._path, self._path.with_name(self._path.name + ".bak")):
             if not self._disk.exists(path):
                 continue
             try:
                 self._table = _read_table(self._disk.read(path))
-            except ProtocolError as error:
+            except (ProtocolError, OSError) as error:
+                failures.append(f"{path}: {error}")
                 logger.warning("key-value config unreadable", extra={"path": str(path), "cause": str(error)})
             else:
+                self._is_broken = bool(failures)
                 logger.info("key-value config loaded", extra={"path": str(path), "namespaces": len(self._table)})
                 return
+        if failures:
+            raise ConfigError(
+                f"the key-value config cannot be read ({'; '.join(failures)}): mend it, or move it away to do without"
+            )
 
     def get(self, namespace: str, key: str) -> str | None:
         return self._table.get(namespace, EMPTY).get(key)
@@ -72,7 +83,9 @@ class KvConfig:
 
     def _write(self, text: bytes) -> None:
         self._disk.make_directories(self._path.parent)
-        self._disk.replace(self._path, text, keep_backup=True)
+        # What cannot be read never becomes the back-up: that one is the last good copy.
+        self._disk.replace(self._path, text, keep_backup=not self._is_broken)
+        self._is_broken = False
 
 
 def _read_table(text: bytes) -> Table:

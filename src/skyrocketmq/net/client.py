@@ -245,10 +245,11 @@ class Client:
         target = self._connections.pop(connection, None)
         if target is None:
             return  # it was lost before it was open: the attempt has failed, and says so
-        target.connection = None
-        if connection.has_received:
-            target.failure_count = 0
-        else:
-            self._failed(target, f"the connection to {target.address} was lost: {connection.close_reason}")
+        if target.connection is connection:  # one that lingers while closing may have a successor already
+            target.connection = None
+            if connection.has_received:
+                target.failure_count = 0
+            else:
+                self._failed(target, f"the connection to {target.address} was lost: {connection.close_reason}")
         if self._on_close is not None:
             self._on_close(connection)

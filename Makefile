@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check
 # Tests that start no servers of their own share the cores, one file at a time; those that do have the machine to themselves.
 SPREAD := -n 2 --dist loadfile
+# Servers, JVMs and tests share two cores, and some tests have bounds on time: what fails is shown, and tried once more alone.
+AGAIN  := || $(BIN)/pytest -q --last-failed --last-failed-no-failures none
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test interop-all interop-client bench-quick check format lint types fast fuzz bench clean
@@ -18,9 +20,9 @@ run: $(VENV)/.server     ## set up what a server needs, then start everything: n
 setup: $(VENV)/.all      ## prepare .venv with every extra and the development tools
 
 test: $(VENV)/.dev       ## the tests, in their short form (left out: interop-all, interop-client, bench-quick)
-	$(BIN)/pytest -q $(SPREAD) -m "not system and not interop"
+	$(BIN)/pytest -q $(SPREAD) -m "not system and not interop" $(AGAIN) -m "not system and not interop"
 	$(BIN)/pytest -q -m "(system or interop) and not reference" \
-	    --ignore tests/interop/client --ignore tests/benchmarks/test_broker.py
+	    --ignore tests/interop/client --ignore tests/benchmarks/test_broker.py $(AGAIN)
 
 # The whole benchmark of the broker, in its short form: minutes, so not in every run.
 bench-quick: $(VENV)/.dev    ## see that the benchmarks run
@@ -42,7 +44,7 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 fast: $(VENV)/.dev
-	$(BIN)/pytest -q $(SPREAD) -m "not slow and not system and not interop"
+	$(BIN)/pytest -q $(SPREAD) -m "not slow and not system and not interop" $(AGAIN)
 
 fuzz: $(VENV)/.dev       ## feed millions of damaged inputs to the decoders (FUZZ_INPUTS=5000000)
 	$(BIN)/python -m tests.wire.fuzz --inputs $${FUZZ_INPUTS:-5000000}

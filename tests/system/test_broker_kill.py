@@ -58,8 +58,8 @@ class Load:
         self._numbers: Iterator[int] = iter(range(10**9))
         self._chance = chance
 
-    async def run(self, address: str, process: Running) -> int:
-        """Send faster than the broker stores, and kill it in the middle of that; returns how many were sent.
+    async def run(self, address: str, process: Running, end: signal.Signals = signal.SIGKILL) -> int:
+        """Send faster than the broker stores, and end it in the middle of that; returns how many were sent.
 
         Frames are made before and answers are read afterwards, so that the broker has no time to rest meanwhile.
         """
@@ -84,7 +84,7 @@ class Load:
         async def kill() -> None:
             await answered.wait()
             await asyncio.sleep(self._chance.uniform(0, KILL_WITHIN_S))
-            process.signal(signal.SIGKILL)
+            process.signal(end)
 
         await asyncio.gather(kill(), *[produce(way) for way in range(PRODUCERS)])
         for some, answers in zip(sends, received, strict=True):
@@ -160,6 +160,18 @@ async def find_by_key(address: str, topic: str, key: str) -> list[Record]:
     return read_records(answer.body)
 
 
+def check_files(store: Path, load: Load) -> int:
+    """Every acknowledged message is in the files, where its answer said; returns how many there are."""
+    disk = LocalDisk(threads=1)
+    content = check_store(disk, store, SIZES)
+    disk.close()
+    stored = {record.properties.get("UNIQ_KEY"): record for record in content.records}
+    for unique, (place, log_offset) in load.acknowledged.items():
+        record = stored[unique]
+        assert ((record.topic, record.queue_id, record.queue_offset), record.log_offset) == (place, log_offset)
+    return len(content.records)
+
+
 @pytest.mark.system
 @pytest.mark.timeout(300)
 def test_every_acknowledged_message_survives_kills_under_load(
@@ -200,15 +212,22 @@ def test_every_acknowledged_message_survives_kills_under_load(
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
 
-    disk = LocalDisk(threads=1)
-    content = check_store(disk, tmp_path / "store", SIZES)
-    disk.close()
-    stored = {record.properties.get("UNIQ_KEY"): record for record in content.records}
-    for unique, (place, log_offset) in load.acknowledged.items():
-        record = stored[unique]
-        assert ((record.topic, record.queue_id, record.queue_offset), record.log_offset) == (place, log_offset)
+    stored_count = check_files(tmp_path / "store", load)
     with capsys.disabled():
         print(
-            f"\n{KILLS} kills: {sent} messages sent, {len(content.records)} stored, {len(load.acknowledged)} "
+            f"\n{KILLS} kills: {sent} messages sent, {stored_count} stored, {len(load.acknowledged)} "
             f"acknowledged; ready again after {statistics.median(restarts):.2f} s at the median"
         )
+
+
+@pytest.mark.system
+@pytest.mark.timeout(120)
+def test_a_broker_that_is_stopped_under_load_leaves_its_files_in_order(tmp_path: Path) -> None:
+    (tmp_path / "broker.conf").write_text(CONF + f"storePathRootDir={tmp_path}/store\n")
+    load = Load(random.Random(8))
+    for _ in range(3):
+        with running(start(tmp_path), home=tmp_path) as process:
+            asyncio.run(load.run(ready(process), process, signal.SIGTERM))
+            assert process.wait() == 0
+            assert "Traceback" not in process.errors
+        assert check_files(tmp_path / "store", load) >= len(load.acknowledged) > 0

@@ -8,9 +8,14 @@ import signal
 
 import pytest
 
+from skyrocketmq.cli.bench_consuming import counting_handler
+from skyrocketmq.cli.bench_figures import ConsumeFigures
 from skyrocketmq.cli.bench_sending import MessageMaker, SendLoad
+from skyrocketmq.client.consume_result import ConsumeResult
+from skyrocketmq.testing import ManualClock
 from tests.cli.cluster import Cluster
 from tests.cli.processes import running
+from tests.client.messages import view
 
 LOAD = SendLoad(
     topic="T",
@@ -99,7 +104,64 @@ class TestProducer:
         assert "no message trace" in done.err
 
 
-@pytest.mark.parametrize("command", ["producer"])
+@pytest.mark.system
+class TestConsumer:
+    @pytest.mark.timeout(60)
+    def test_every_ten_seconds_it_prints_how_many_came_and_how_old_they_were(self, cluster: Cluster) -> None:
+        assert cluster.run("bench", "producer", "-t", "B5", "-q", "2000", "-y", "true").code == 0
+        arguments = ["bench", "consumer", "-t", "B5", "-g", "measuring", "-w", "5", "-r", "0.5"]
+        with running(cluster.command(*arguments), home=cluster.home) as bench:
+            assert bench.line() == (
+                "topic: B5, threadCount 5, group: measuring, suffix: false, filterType: null, expression: null, "
+                "msgTraceEnable: false, aclEnable: false"
+            )
+            assert bench.line() == "Consumer Started."
+            found = re.fullmatch(
+                r"Current Time: \d{13} TPS: (\d+) FAIL: (\d+) AVG\(B2C\) RT\(ms\): [ \d.]*\.\d{3} "
+                r"AVG\(S2C\) RT\(ms\): [ \d.]*\.\d{3} MAX\(B2C\) RT\(ms\): \d+ MAX\(S2C\) RT\(ms\): \d+",
+                line := bench.line(),
+            )
+            assert found is not None, line
+            bench.signal(signal.SIGINT)
+            assert bench.wait() == 0
+            assert bench.errors == ""
+
+    def test_the_group_may_get_a_number_and_the_filter_comes_from_a_file(self, cluster: Cluster) -> None:
+        (cluster.home / "tags").write_text("tag0 || tag1\n")
+        arguments = ["bench", "consumer", "-t", "B1", "-p", "true", "-f", "TAG", "-e", "tags"]
+        with running(cluster.command(*arguments), home=cluster.home) as bench:
+            line = bench.line()
+            assert re.search(
+                r"group: benchmark_consumer_\d{1,2}, suffix: true, filterType: TAG, expression: tags", line
+            )
+            assert bench.line() == "Expression: tag0 || tag1"
+            assert bench.line() == "Consumer Started."
+            bench.signal(signal.SIGTERM)
+            assert bench.wait() == 0
+
+    def test_an_unknown_kind_of_filter_is_refused(self, cluster: Cluster) -> None:
+        (cluster.home / "any").write_text("x")
+        done = cluster.run("bench", "consumer", "-f", "SQL99", "-e", "any")
+        assert done.code == 2
+        assert "SQL99" in done.err
+
+
+class TestCounting:
+    async def test_a_part_of_the_messages_comes_again(self) -> None:
+        figures = ConsumeFigures()
+        handle = counting_handler(figures, fail_rate=0.25, clock=ManualClock(), chance=random.Random(1))
+        results = [await handle(view(n)) for n in range(1_000)]
+        assert figures.count == 1_000
+        assert 200 < figures.failed_count < 300
+        assert results.count(ConsumeResult.RETRY) == figures.failed_count
+
+    async def test_without_a_rate_all_are_consumed(self) -> None:
+        figures = ConsumeFigures()
+        handle = counting_handler(figures, fail_rate=0.0, clock=ManualClock(), chance=random.Random(1))
+        assert {await handle(view(n)) for n in range(10)} == {ConsumeResult.SUCCESS}
+
+
+@pytest.mark.parametrize("command", ["producer", "consumer"])
 @pytest.mark.system
 def test_both_commands_have_help(cluster: Cluster, command: str) -> None:
     done = cluster.run("bench", command, "-h")

@@ -7,16 +7,19 @@ handlers that may run at once.
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from skyrocketmq.cli.bench_figures import SendFigures
+from skyrocketmq.cli.bench_consuming import counting_handler, run_consumer
+from skyrocketmq.cli.bench_figures import ConsumeFigures, SendFigures
 from skyrocketmq.cli.bench_sending import ASYNC_IN_FLIGHT, MessageMaker, SendLoad, run_senders
 from skyrocketmq.cli.client_options import namesrv_or_default, shared_options
 from skyrocketmq.cli.logging_setup import logging_to
 from skyrocketmq.cli.options import LogLevel, LogLevelOption
 from skyrocketmq.cli.run import run_until_stopped
+from skyrocketmq.model import SQL92_EXPRESSION, TAG_EXPRESSION
 from skyrocketmq.model.names import BENCHMARK_TOPIC
 from skyrocketmq.ports import SystemClock
 
@@ -103,6 +106,68 @@ def producer(
     maker = MessageMaker(load, random.Random())
     with logging_to(None, level=log_level):
         run_until_stopped(lambda stop: run_senders(sending, maker, load, SendFigures(), stop, SystemClock()))
+
+
+@bench.command()
+def consumer(
+    topic: Topic = BENCHMARK_TOPIC,
+    thread_count: Annotated[int, typer.Option("-w", "--threadCount", min=1, max=1000, help="Handlers at once.")] = 20,
+    group: Annotated[str, typer.Option("-g", "--group", help="Consumer group.")] = "benchmark_consumer",
+    suffix_enable: Annotated[
+        str, typer.Option("-p", "--groupSuffixEnable", metavar="true|false", help="Add a number to the group's name.")
+    ] = "false",
+    filter_type: Annotated[
+        str | None, typer.Option("-f", "--filterType", metavar="TAG|SQL92", help="Kind of the expression.")
+    ] = None,
+    expression: Annotated[
+        Path | None, typer.Option("-e", "--expression", metavar="FILE", help="A file that holds the expression.")
+    ] = None,
+    fail_rate: Annotated[
+        float, typer.Option("-r", "--failRate", min=0.0, max=1.0, help="The part of messages that fail.")
+    ] = 0.0,
+    trace_enable: Trace = "false",
+    acl_enable: Acl = "false",
+    access_key: AclAccessKey = DEFAULT_ACCESS_KEY,
+    secret_key: AclSecretKey = DEFAULT_SECRET_KEY,
+    namesrv: NamesrvAddr = None,
+    log_level: LogLevelOption = LogLevel.WARNING,
+) -> None:
+    """Consume messages, and print every ten seconds how many came and how old they were."""
+    from skyrocketmq.client.push_consumer import PushConsumer  # late, so that --help does not wait for it
+
+    _refuse_trace(trace_enable)
+    clock = SystemClock()
+    if _is_true(suffix_enable):
+        group = f"{group}_{clock.now_ms() % 100}"
+    print(
+        f"topic: {topic}, threadCount {thread_count}, group: {group}, suffix: {suffix_enable}, "
+        f"filterType: {filter_type or 'null'}, expression: {expression or 'null'}, "
+        f"msgTraceEnable: {_word(trace_enable)}, aclEnable: {_word(acl_enable)}",
+        flush=True,
+    )
+    consuming = PushConsumer(
+        group,
+        namesrv=namesrv_or_default(namesrv),
+        concurrency=thread_count,
+        **_shared(acl_enable, access_key, secret_key),
+    )
+    figures = ConsumeFigures()
+    handler = counting_handler(figures, fail_rate=fail_rate, clock=clock, chance=random.Random())
+    tags, sql = _filter(filter_type, expression)
+    consuming.subscribe(topic, tags, handler, sql=sql)
+    with logging_to(None, level=log_level):
+        run_until_stopped(lambda stop: run_consumer(consuming, figures, stop, clock))
+
+
+def _filter(filter_type: str | None, expression: Path | None) -> tuple[str, str | None]:
+    """The tags and the SQL92 expression that are asked for; both options have to be there, as in Apache's program."""
+    if filter_type is None or expression is None:
+        return "*", None
+    if filter_type not in (TAG_EXPRESSION, SQL92_EXPRESSION):
+        raise typer.BadParameter(f"-f {filter_type}: say {TAG_EXPRESSION} or {SQL92_EXPRESSION}")
+    text = expression.read_text(encoding="utf-8").strip()
+    print(f"Expression: {text}", flush=True)
+    return (text, None) if filter_type == TAG_EXPRESSION else ("*", text)
 
 
 def _is_true(text: str) -> bool:

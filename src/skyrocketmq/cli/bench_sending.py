@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from skyrocketmq.background import Background
 from skyrocketmq.cli.bench_figures import SendFigures
+from skyrocketmq.cli.bench_printing import print_regularly
 from skyrocketmq.errors import BrokerError, MQError
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ logger = logging.getLogger(__name__)
 
 ASYNC_IN_FLIGHT: Final = 1_000
 PAUSE_AFTER_FAILURE_S: Final = 3.0
-SNAPSHOT_INTERVAL_S: Final = 1.0
-PRINT_INTERVAL_S: Final = 10.0
-PRINT_FIRST_AFTER_S: Final = 10.5  # just after the tenth snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +84,8 @@ async def run_senders(
         for _ in left:
             await _send_one(producer, maker.message(clock.now_ms()), figures, clock)
 
-    def print_line() -> None:
-        line = figures.line(clock.now_ms())
-        if line is not None:
-            print(line, flush=True)
-
     async with Background(clock) as background, producer:
-        background.every(SNAPSHOT_INTERVAL_S, lambda: figures.snapshot(clock.now_ms()))
-        background.every(PRINT_INTERVAL_S, print_line, first_after=PRINT_FIRST_AFTER_S)
+        print_regularly(figures, background, clock=clock)
         senders = [asyncio.create_task(send_many()) for _ in range(load.sender_count)]
         stopping = asyncio.create_task(stop.wait())
         stopping.add_done_callback(lambda _: [sender.cancel() for sender in senders])

@@ -12,6 +12,7 @@ import typer
 from skyrocketmq import __version__
 from skyrocketmq.cli.bench import bench
 from skyrocketmq.cli.broker import broker
+from skyrocketmq.cli.consume import consume
 from skyrocketmq.cli.namesrv import namesrv
 from skyrocketmq.cli.produce import produce
 from skyrocketmq.cli.up import up
@@ -32,6 +33,7 @@ app.command()(up)
 app.command()(namesrv)
 app.command()(broker)
 app.command()(produce)
+app.command()(consume)
 app.add_typer(bench)
 
 

@@ -108,7 +108,7 @@ kinds = st.sampled_from(
 operations = st.lists(st.tuples(kinds, st.integers(0, QUEUES - 1), st.integers(0, 5)), min_size=1, max_size=60)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(operations, st.lists(st.integers(1, 2000), min_size=1, max_size=8))
 def test_requests_of_a_connection_act_in_the_order_of_their_sending(some: list[Operation], cuts: list[int]) -> None:
     model = Model()

@@ -16,7 +16,9 @@ from skyrocketmq.client.producer import Producer
 from skyrocketmq.client.push_consumer import PushConsumer
 from skyrocketmq.model import Message, MessageQueue
 from skyrocketmq.model.names import retry_topic
+from tests.interop.apache import Apache
 from tests.interop.client.journal import Journal
+from tests.interop.client.member import running_member
 from tests.interop.client.support import as_queue, client_test, fresh_group, queues_of, until
 from tests.interop.clusters import BROKER_NAMES, Cluster
 from tests.interop.driver import Driver, JavaError
@@ -185,3 +187,45 @@ async def test_members_of_both_languages_consume_everything_between_them(
     assert javas
     assert group.journal.texts
     assert sorted([*javas, *group.journal.texts], key=int) == [str(n) for n in range(400)]
+
+
+async def test_the_queues_of_a_java_member_that_dies_are_taken_over(
+    apache: Apache, cluster: Cluster, topic: str
+) -> None:
+    group = fresh_group()
+    ours = PushConsumer(group, namesrv=cluster.namesrv, consume_from="first")
+    ours.subscribe(topic, "*", Journal().handler())
+
+    def held() -> set[MessageQueue]:
+        return {queue for queue in ours.queues if queue.topic == topic}
+
+    with apache.driver() as mortal:
+        await asyncio.to_thread(lambda: mortal.push_consumer(group, namesrv=cluster.namesrv, topic=topic))
+        async with ours:
+            await until(lambda: len(held()) == 4)
+            await asyncio.sleep(0.5)
+            assert len(held()) == 4
+            await asyncio.to_thread(mortal.kill)
+            await until(lambda: held() == queues_of(topic), seconds=REBALANCE_S + 5)
+
+
+async def test_the_queues_of_a_python_member_that_dies_are_taken_over(
+    java: Driver, cluster: Cluster, topic: str
+) -> None:
+    group = fresh_group()
+    theirs = await asyncio.to_thread(lambda: java.push_consumer(group, namesrv=cluster.namesrv, topic=topic))
+
+    async def hold(wanted: int) -> None:
+        deadline = time.monotonic() + REBALANCE_S + 5
+        while sum(queue.topic == topic for queue in await asyncio.to_thread(theirs.assignment)) != wanted:
+            assert time.monotonic() < deadline, f"Java's member does not hold {wanted} queues"
+            await asyncio.sleep(0.05)
+
+    try:
+        await hold(8)
+        async with running_member(namesrv=cluster.namesrv, group=group, topic=topic) as member:
+            await hold(4)
+            await asyncio.to_thread(member.kill)
+            await hold(8)
+    finally:
+        await asyncio.to_thread(theirs.stop)

@@ -246,6 +246,7 @@ class TestBroadcasting:
                 group, namesrv=cluster.namesrv, topic=topic, from_="first", model="BROADCASTING", instance="reader"
             ) as consumer:
                 received = consumer.received(at_least=count)
+                time.sleep(1.0)  # a message counts as received before its listener is done with it
                 return consumer.client_id, sorted((one.text for one in received), key=int)
 
         await send_numbers(producer, topic, range(20))

@@ -4,13 +4,15 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check
 # Tests that start no servers of their own share the cores, one file at a time; those that do have the machine to themselves.
-# The client is being completed: tests that do not hold yet are in interop-client.
-SPREAD := -n 2 --dist loadfile --ignore tests/client/test_blocking.py
+SPREAD := -n 2 --dist loadfile
+# The client and its commands are being completed: their tests have a target of their own, client-test, until they are.
+CLIENT := tests/client tests/interop/client tests/cli/test_bench.py tests/cli/test_consume.py tests/cli/test_produce.py
+BUT_CLIENT := $(addprefix --ignore ,$(CLIENT))
 # Servers, JVMs and tests share two cores, and some tests have bounds on time: what fails is shown, and tried once more alone.
 AGAIN  := || $(BIN)/pytest -q --last-failed --last-failed-no-failures none
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test interop-all interop-client bench-quick check format lint types fast fuzz bench clean
+.PHONY: help setup run test interop-all client-test bench-quick check format lint types fast fuzz bench clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -20,18 +22,17 @@ run: $(VENV)/.server     ## set up what a server needs, then start everything: n
 
 setup: $(VENV)/.all      ## prepare .venv with every extra and the development tools
 
-test: $(VENV)/.dev       ## the tests, in their short form (left out: interop-all, interop-client, bench-quick)
-	$(BIN)/pytest -q $(SPREAD) -m "not system and not interop" $(AGAIN) -m "not system and not interop"
+test: $(VENV)/.dev       ## the tests, in their short form (left out: interop-all, client-test, bench-quick)
+	$(BIN)/pytest -q $(SPREAD) $(BUT_CLIENT) -m "not system and not interop" $(AGAIN) $(BUT_CLIENT)
 	$(BIN)/pytest -q -m "(system or interop) and not reference" \
-	    --ignore tests/interop/client --ignore tests/benchmarks/test_broker.py $(AGAIN)
+	    $(BUT_CLIENT) --ignore tests/benchmarks/test_broker.py $(AGAIN) $(BUT_CLIENT)
 
 # The whole benchmark of the broker, in its short form: minutes, so not in every run.
 bench-quick: $(VENV)/.dev    ## see that the benchmarks run
 	$(BIN)/pytest -q tests/benchmarks
 
-# The client is being completed: its tests on whole clusters have a target of their own until it is.
-interop-client: $(VENV)/.dev    ## our client on our cluster, on Apache's, and beside Java members
-	$(BIN)/pytest -q tests/client tests/interop/client
+client-test: $(VENV)/.dev    ## our client: alone, on our cluster, on Apache's, and beside Java members
+	$(BIN)/pytest -q $(CLIENT)
 
 interop-all: $(VENV)/.dev    ## every test with Apache's programs, also on Apache's own cluster and on mixed ones
 	$(BIN)/pytest tests/interop
@@ -45,7 +46,7 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 fast: $(VENV)/.dev
-	$(BIN)/pytest -q $(SPREAD) -m "not slow and not system and not interop" $(AGAIN)
+	$(BIN)/pytest -q $(SPREAD) $(BUT_CLIENT) -m "not slow and not system and not interop" $(AGAIN) $(BUT_CLIENT)
 
 fuzz: $(VENV)/.dev       ## feed millions of damaged inputs to the decoders (FUZZ_INPUTS=5000000)
 	$(BIN)/python -m tests.wire.fuzz --inputs $${FUZZ_INPUTS:-5000000}

@@ -54,8 +54,11 @@ class _Peer:
 
         self.dispatcher.register(code, handle)
 
+    def frames(self, code: RequestCode) -> list[Frame]:
+        return [frame for frame in self.received if frame.code == code]
+
     def count(self, code: RequestCode) -> int:
-        return sum(frame.code == code for frame in self.received)
+        return len(self.frames(code))
 
 
 class ScriptedBroker(_Peer):
@@ -79,14 +82,14 @@ class ScriptedBroker(_Peer):
         self.on(RequestCode.GET_MAX_OFFSET, lambda frame: frame.reply(ext={"offset": str(len(self.records))}))
         self.on(RequestCode.PULL_MESSAGE, self.pull)
 
-    def add_messages(self, *bodies: bytes, topic: str = "T") -> None:
+    def add_messages(self, *bodies: bytes, topic: str = "T", tags: bytes = b"A") -> None:
         """Have messages in the queue; a held pull does not hear of it."""
         for body in bodies:
             self.records.append(
                 encode_record(
                     topic=topic.encode(),
                     body=body,
-                    properties=b"UNIQ_KEY\x01id-%d" % len(self.records),
+                    properties=b"UNIQ_KEY\x01id-%d\x02TAGS\x01%b" % (len(self.records), tags),
                     queue_id=0,
                     queue_offset=len(self.records),
                     log_offset=1000 * len(self.records),
@@ -96,6 +99,10 @@ class ScriptedBroker(_Peer):
                     store_host=pack_address(parse_address(self.address)),
                 )
             )
+
+    def heartbeats(self) -> list[HeartbeatData]:
+        """What clients have said about themselves."""
+        return [decode_body(HeartbeatData, frame.body) for frame in self.frames(RequestCode.HEART_BEAT)]
 
     def _heartbeat(self, frame: Frame) -> Frame:
         client_id = decode_body(HeartbeatData, frame.body).client_id
@@ -126,9 +133,14 @@ class ScriptedBroker(_Peer):
         return frame.reply(ext=place(offset + len(found), len(self.records)), body=b"".join(found))
 
 
-def place(following: int, end: int) -> dict[str, str | None]:
+def place(following: int, end: int, *, broker_id: int = 0) -> dict[str, str | None]:
     """The fields of a pull's answer."""
-    return {"suggestWhichBrokerId": "0", "nextBeginOffset": str(following), "minOffset": "0", "maxOffset": str(end)}
+    return {
+        "suggestWhichBrokerId": str(broker_id),
+        "nextBeginOffset": str(following),
+        "minOffset": "0",
+        "maxOffset": str(end),
+    }
 
 
 async def _never() -> Frame | None:

@@ -270,6 +270,57 @@ class TestOrder:
             locks.unlock([queue], group="readers", client_id="somebody")
             await until(lambda: inbox.messages)
 
+    async def test_a_queue_is_not_given_up_while_a_handler_works_on_it(self, cluster: Cluster) -> None:
+        cluster.create_topic("T", queues=2)
+        entered, released = asyncio.Event(), asyncio.Event()
+        ledger = Ledger()
+        first = PushConsumer("readers", namesrv=cluster.namesrv, orderly=True)
+        second = PushConsumer("readers", namesrv=cluster.namesrv, orderly=True)
+
+        @first.subscribe("T")
+        async def read(message: MessageView) -> None:
+            ledger.busy.add(message.queue)
+            entered.set()
+            await released.wait()
+            ledger.busy.discard(message.queue)
+            await ledger(message)
+
+        second.subscribe("T", "*", ledger)
+        async with Producer("senders", namesrv=cluster.namesrv) as producer, first:
+            await until(lambda: len(own(first)) == 2)
+            for queue in await producer.queues("T"):
+                for _ in range(3):
+                    await producer.send(Message("T", b"x"), queue=queue)
+            await entered.wait()
+            async with second:
+                await asyncio.sleep(1.6)
+                assert own(second) == []
+                released.set()
+                await until(lambda: len(own(second)) == 1)
+                await until(lambda: ledger.count == 6)
+        ledger.check_order()
+
+    async def test_a_queue_whose_lock_another_member_has_is_let_go_and_taken_anew(self, cluster: Cluster) -> None:
+        cluster.create_topic("T", queues=1)
+        inbox = Inbox()
+        broker = cluster.brokers["broker-a"]
+        queue = MessageQueue("T", "broker-a", 0)
+        consumer = reader(cluster, inbox, orderly=True)
+        await send_all(cluster, [b"0"])
+        async with consumer:
+            await until(lambda: inbox.messages)
+            broker.tables.locks.unlock([queue], group="readers", client_id=consumer.client_id)
+            broker.tables.locks.lock([queue], group="readers", client_id="somebody", now_s=SystemClock().monotonic())
+            await consumer._started()._renew_locks()
+            await until(lambda: own(consumer) == [])
+            await send_all(cluster, [b"1"])
+            broker.tables.offsets.commit(group="readers", topic="T", queue_id=0, offset=2)  # as the other one has it
+            broker.tables.locks.unlock([queue], group="readers", client_id="somebody")
+            await until(lambda: own(consumer) == [queue])
+            await send_all(cluster, [b"2"])
+            await until(lambda: len(inbox.messages) == 2)
+        assert inbox.bodies == [b"0", b"2"]
+
     async def test_the_locks_are_given_back_at_the_end(self, cluster: Cluster) -> None:
         cluster.create_topic("T", queues=2)
         for _ in range(2):

@@ -114,6 +114,16 @@ class TestAssigning:
             with pytest.raises(IllegalArgument, match="not one of those"):
                 await consumer.seek_to_begin(MessageQueue("T", "broker-a", 1))
 
+    async def test_what_was_fetched_before_a_seek_is_not_handed_out_after_it(self, cluster: Cluster) -> None:
+        cluster.create_topic("T", queues=1)
+        for body in numbered(5):
+            await send_all(cluster, [body])
+        async with LitePullConsumer("readers", namesrv=cluster.namesrv) as consumer:
+            consumer.assign([QUEUE])
+            await until(lambda: consumer._started().queues.held[QUEUE].cache.count == 5)
+            await consumer.seek(QUEUE, 3)
+            assert await poll_bodies(consumer, 2) == [b"3", b"4"]
+
     async def test_a_paused_queue_hands_out_nothing(self, cluster: Cluster) -> None:
         cluster.create_topic("T", queues=2)
         async with LitePullConsumer("readers", namesrv=cluster.namesrv) as consumer:

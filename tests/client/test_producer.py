@@ -128,6 +128,14 @@ class TestRetries:
             assert {result.queue.broker_name for result in results} == {"broker-b"}
             assert 1 <= len(sent(scripted.brokers["broker-a"])) <= 4
 
+    async def test_a_retry_avoids_the_broker_that_failed(self) -> None:
+        async with open_scripted(brokers=["broker-a", "broker-b"]) as scripted:
+            scripted.add_topic("T", queues=5)
+            scripted.brokers["broker-a"].on(SEND, refuse(1))
+            async with Producer("orders", namesrv=scripted.namesrv, retry_count_max=1) as producer:
+                for _ in range(20):
+                    await producer.send(Message("T", b"x"))
+
     async def test_a_message_keeps_its_id_over_all_attempts(self) -> None:
         async with open_scripted() as scripted:
             scripted.add_topic("T")

@@ -13,7 +13,7 @@ from skyrocketmq.client.consume_result import ConsumeResult
 from skyrocketmq.client.producer import Producer
 from skyrocketmq.client.push_consumer import PushConsumer
 from skyrocketmq.errors import ClientError, IllegalArgument
-from skyrocketmq.model import Message, MessageView
+from skyrocketmq.model import BrokerData, Message, MessageView, QueueData, TopicRoute
 from skyrocketmq.testing import FaultyLink, ManualClock
 from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import Frame
@@ -253,6 +253,62 @@ class TestOffsets:
                 await until(lambda: inbox.messages)
             assert inbox.bodies == [b"c"]
             assert broker.offset == 3
+
+    async def test_what_was_filtered_out_counts_as_consumed(self) -> None:
+        async with open_scripted() as scripted:
+            scripted.add_topic("T")
+            broker = scripted.brokers["broker-a"]
+
+            def pull(frame: Frame) -> object:
+                assert frame.ext is not None
+                if frame.ext["queueOffset"] == "0":
+                    return frame.reply(20, ext=place(50, 50))
+                return broker.pull(frame)
+
+            broker.on(RequestCode.PULL_MESSAGE, pull)  # type: ignore[arg-type]
+            consumer = PushConsumer("readers", namesrv=scripted.namesrv)
+            consumer.subscribe("T", "A", Inbox())
+            async with consumer:
+                await until(lambda: broker.count(RequestCode.PULL_MESSAGE) == 2)
+            assert broker.offset == 50
+
+    async def test_tags_that_only_share_a_hash_are_told_apart_here(self) -> None:
+        async with open_scripted() as scripted:
+            scripted.add_topic("T")
+            broker = scripted.brokers["broker-a"]
+            broker.add_messages(b"no", tags=b"BB")  # "Aa" and "BB" have one hash in Java
+            broker.add_messages(b"yes", tags=b"Aa")
+            inbox = Inbox()
+            consumer = PushConsumer("readers", namesrv=scripted.namesrv)
+            consumer.subscribe("T", "Aa", inbox)
+            async with consumer:
+                await until(lambda: inbox.messages)
+            assert inbox.bodies == [b"yes"]
+            assert broker.offset == 2
+
+    async def test_a_slave_is_read_where_the_broker_says_so_and_gets_no_offsets(self) -> None:
+        async with open_scripted(brokers=["master", "slave"]) as scripted:
+            master, slave = scripted.brokers["master"], scripted.brokers["slave"]
+            addresses = {0: master.address, 1: slave.address}
+            scripted.name_servers[0].routes["T"] = TopicRoute(
+                broker_datas=[BrokerData(broker_addrs=addresses, broker_name="broker-a", cluster="C")],
+                queue_datas=[QueueData(broker_name="broker-a", perm=6, read_queue_nums=1, write_queue_nums=1)],
+            )
+            master.offset = 7
+            master.on(RequestCode.PULL_MESSAGE, lambda frame: frame.reply(20, ext=place(8, 8, broker_id=1)))
+            consumer = PushConsumer("readers", namesrv=scripted.namesrv)
+            consumer.subscribe("T", "*", Inbox())
+            async with consumer:
+                await until(lambda: slave.count(RequestCode.PULL_MESSAGE))
+            first, second = (
+                master.frames(RequestCode.PULL_MESSAGE)[0].ext,
+                slave.frames(RequestCode.PULL_MESSAGE)[0].ext,
+            )
+            assert first is not None
+            assert second is not None
+            assert (first["sysFlag"], first["commitOffset"]) == ("3", "7")
+            assert second["sysFlag"] == "2"
+            assert slave.count(RequestCode.HEART_BEAT)
 
 
 class TestRetrying:
@@ -569,6 +625,62 @@ class TestTrouble:
                 cluster.create_topic("T")
                 await send_all(cluster, [b"x"])
                 await until(lambda: inbox.messages)
+
+    async def test_a_broker_that_does_not_list_this_member_does_not_cost_it_its_queues(self) -> None:
+        async with open_scripted() as scripted:
+            scripted.add_topic("T")
+            broker = scripted.brokers["broker-a"]
+            consumer = PushConsumer("readers", namesrv=scripted.namesrv)
+            consumer.subscribe("T", "*", Inbox())
+            async with consumer:
+                await until(lambda: consumer.queues)
+                broker.on(RequestCode.HEART_BEAT, lambda frame: frame.reply())
+                broker.client_ids[:] = ["somebody else"]
+                asked = broker.count(RequestCode.GET_CONSUMER_LIST_BY_GROUP)
+                heard = broker.count(RequestCode.HEART_BEAT)
+                consumer.members_changed()
+                await until(lambda: broker.count(RequestCode.GET_CONSUMER_LIST_BY_GROUP) > asked)
+                await until(lambda: broker.count(RequestCode.HEART_BEAT) > heard)
+                assert len(consumer.queues) == 1
+
+    async def test_a_broker_that_does_not_know_the_subscription_is_told_at_once(self) -> None:
+        async with open_scripted() as scripted:
+            scripted.add_topic("T")
+            broker = scripted.brokers["broker-a"]
+            heard: list[int] = []
+
+            async def pull(frame: Frame) -> Frame | None:
+                await asyncio.sleep(0.05)  # until the heartbeats of the start are through
+                heard.append(broker.count(RequestCode.HEART_BEAT))
+                return frame.reply(24, remark="no such subscription")
+
+            broker.on(RequestCode.PULL_MESSAGE, pull)
+            consumer = PushConsumer("readers", namesrv=scripted.namesrv, clock=ManualClock())
+            consumer.subscribe("T", "*", Inbox())
+            async with consumer:
+                await until(lambda: heard and broker.count(RequestCode.HEART_BEAT) > heard[0])
+
+    async def test_what_is_handled_of_a_queue_that_was_lost_no_longer_counts(self) -> None:
+        entered, released = asyncio.Event(), asyncio.Event()
+        async with open_scripted() as scripted:
+            scripted.add_topic("T")
+            broker = scripted.brokers["broker-a"]
+            broker.add_messages(b"x")
+            broker.on(RequestCode.CONSUMER_SEND_MSG_BACK, lambda frame: frame.reply())
+            consumer = PushConsumer("readers", namesrv=scripted.namesrv)
+
+            @consumer.subscribe("T")
+            async def read(message: MessageView) -> None:
+                entered.set()
+                await released.wait()
+                raise ValueError
+
+            async with consumer:
+                await entered.wait()
+                await consumer._started().give_up(consumer.queues[0])
+                released.set()
+            assert not broker.count(RequestCode.CONSUMER_SEND_MSG_BACK)
+            assert broker.offset == 0
 
 
 class TestArguments:

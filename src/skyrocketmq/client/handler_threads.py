@@ -101,8 +101,10 @@ class HandlerThreads:
     async def close(self, *, clock: Clock, grace_s: float) -> int:
         """Drop the jobs that nobody has begun, wait for the others; how many did not end within `grace_s`.
 
-        A thread cannot be ended from outside: one that is still busy then ends with its job.
+        A thread cannot be ended from outside: one that is still busy then ends with its job. Closing twice is harmless.
         """
+        if not self._threads:
+            return self._job_count
         try:
             while True:
                 self._jobs.get_nowait()

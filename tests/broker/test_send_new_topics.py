@@ -110,6 +110,7 @@ async def test_a_message_that_comes_back_waits_for_its_retry_topic_too() -> None
         }
         await peer.write(Frame(RequestCode.CONSUMER_SEND_MSG_BACK, 9, ext=ext))
         await peer.silence(0.02)
+        assert house.broker.store.max_offset(f"%DLQ%{GROUP}", 0) == 0, "nobody sees it before"
         await clock.advance(2.2)
         assert ((await peer.next()).opaque, len(await house.pull_all(f"%DLQ%{GROUP}"))) == (9, 1)
 

@@ -104,11 +104,13 @@ class SendBackHandler:
         assert message.store_host is not None, "a copy has the original's"
         origin_id = encode_offset_id(message.store_host, header.offset)
         self._redirect(message, group, origin_id, delay_level=header.delay_level or 0, retries_max=retries_max)
+        if not self._topics_file.is_saved:
+            # After a crash a topic that is in no file could not be read. The copy is seen when all is done: a consumer
+            # that stops on seeing it would take the missing answer for a failure, and send a second copy.
+            await change_saved(self._topics_file, f"topic {message.topic}")
         stored = self._writer.put(message)
         if stored.status is not PutStatus.PUT_OK:
             return frame.reply(ResponseCode.SYSTEM_ERROR, remark=f"{stored.status.name}: {stored.remark}")
-        if not self._topics_file.is_saved:  # a topic that a crash makes unknown could not be read
-            await change_saved(self._topics_file, f"topic {message.topic}")
         return frame.reply()
 
     def _redirect(

@@ -16,7 +16,7 @@ Rule 3: an error says which brokers were tried and what each said.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -112,10 +112,20 @@ class Sender:
             remaining_s = deadline - clock.monotonic()
             if remaining_s <= 0:
                 break
-            target = queue or self._choose(outgoing.topic, await self.queues(outgoing.topic, remaining_s), avoid)
+            target = queue
+            if target is None:
+                queues = self._routes.writable(outgoing.topic)
+                if not queues or outgoing.topic not in self._choices:
+                    queues = await self.queues(outgoing.topic, remaining_s)
+                    remaining_s = deadline - clock.monotonic()
+                target = self._choose(outgoing.topic, queues, avoid)
             attempts_left -= 1
             try:
-                result = await self._attempt(outgoing, target, topic, deadline - clock.monotonic())
+                address = self._address(target)
+                answer = await self._request(target, address, self._frame(outgoing, target), remaining_s)
+                result = read_send_result(
+                    answer, topic=topic, broker_name=target.broker_name, msg_id=outgoing.msg_id, address=address
+                )
             except SystemBusy as error:
                 errors.append((target.broker_name, error))
                 attempts_left += 1
@@ -152,27 +162,26 @@ class Sender:
             return choice.choose_healthy(queues, self._faults, now_ms=self._clock.now_ms())
         return choice.choose(queues, avoid_broker=avoid)
 
-    async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, topic: str, timeout_s: float) -> SendResult:
-        address = self._address(queue)
-        frame = self._frame(outgoing, queue)
+    def _request(self, queue: MessageQueue, address: str, frame: Frame, timeout_s: float) -> Awaitable[Frame]:
         if not self._options.avoid_slow_brokers:
+            return self._net.request(address, frame, timeout_s)
+        return self._request_timed(queue.broker_name, address, frame, timeout_s)
+
+    async def _request_timed(self, broker_name: str, address: str, frame: Frame, timeout_s: float) -> Frame:
+        """The same, noting how long the broker takes."""
+        started = self._clock.monotonic()
+        is_failed = True
+        try:
             answer = await self._net.request(address, frame, timeout_s)
-        else:
-            started = self._clock.monotonic()
-            is_failed = True
-            try:
-                answer = await self._net.request(address, frame, timeout_s)
-                is_failed = False
-            finally:
-                self._faults.record(
-                    queue.broker_name,
-                    latency_ms=(self._clock.monotonic() - started) * 1000,
-                    is_failed=is_failed,
-                    now_ms=self._clock.now_ms(),
-                )
-        return read_send_result(
-            answer, topic=topic, broker_name=queue.broker_name, msg_id=outgoing.msg_id, address=address
-        )
+            is_failed = False
+            return answer
+        finally:
+            self._faults.record(
+                broker_name,
+                latency_ms=(self._clock.monotonic() - started) * 1000,
+                is_failed=is_failed,
+                now_ms=self._clock.now_ms(),
+            )
 
     def _frame(self, outgoing: Outgoing, queue: MessageQueue) -> Frame:
         return send_frame(

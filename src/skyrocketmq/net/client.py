@@ -13,7 +13,8 @@ import asyncio
 import logging
 import random
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from skyrocketmq.errors import ConnectFailed, NetError
 from skyrocketmq.net.addresses import Address, parse_address
@@ -99,8 +100,20 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def request(self, address: str, frame: Frame, timeout_s: float) -> Frame:
-        """Send a request and wait for the answer, whatever its code. Raises a `NetError`; see `Connection.request`."""
+    def request(self, address: str, frame: Frame, timeout_s: float) -> Coroutine[Any, Any, Frame]:
+        """Send a request and wait for the answer, whatever its code. Raises a `NetError`; see `Connection.request`.
+
+        A plain function that gives back a coroutine to await: over an open connection that is the connection's own, for
+        every step between costs a sender of many messages.
+        """
+        target = self._targets.get(address)
+        if target is not None and self._before_request is None:
+            connection = target.connection
+            if connection is not None and not connection.is_closed:
+                return connection.request(frame, timeout_s)
+        return self._request(address, frame, timeout_s)
+
+    async def _request(self, address: str, frame: Frame, timeout_s: float) -> Frame:
         connection = self.find(address)
         if connection is None:
             deadline = self._clock.monotonic() + timeout_s

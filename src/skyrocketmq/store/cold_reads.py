@@ -18,7 +18,7 @@ from skyrocketmq.ports import Clock, Disk, File
 from skyrocketmq.store.open_files import OpenFiles
 from skyrocketmq.store.threads import run_to_end
 
-__all__ = ["ColdRange", "ColdReads", "Pending", "Steps"]
+__all__ = ["ColdRange", "ColdReads", "Pending", "Steps", "run_blocking"]
 
 T = TypeVar("T")
 
@@ -51,7 +51,12 @@ class Pending(Generic[T]):
         steps, cold = self._steps, self._cold
         try:
             while True:
-                cold = steps.send(await self._reads.fetch(cold))
+                try:
+                    data = await self._reads.fetch(cold)
+                except FileNotFoundError as error:  # cleaned away meanwhile: whoever reads decides what that means
+                    cold = steps.throw(error)
+                else:
+                    cold = steps.send(data)
         except StopIteration as stop:
             result: T = stop.value
             return result
@@ -95,6 +100,17 @@ class ColdReads:
         finally:
             for files, path in held:
                 files.release(path)
+
+
+def run_blocking(steps: Steps[T]) -> T:
+    """The result, reading what is cold in place: for loading, which has a thread of its own, and for tools."""
+    try:
+        cold = next(steps)
+        while True:
+            cold = steps.send([each.files.get(each.path).pread(each.length, each.position) for each in cold])
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
 
 
 def _read_all(reads: Sequence[tuple[File, int, int]]) -> list[bytes]:

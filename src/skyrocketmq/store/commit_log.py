@@ -74,7 +74,9 @@ class CommitLog:
         self.max_offset = LogOffset(0)  # where the next record begins
         self.flushed_offset = LogOffset(0)  # everything below is known to be durable
         self.spare_mark = NEVER  # once the log is this long, the next file is wanted
+        self.unfinished_bytes = 0  # at the end of a slave's copy: of a record that has not come whole yet
         self.on_spare_wanted: Callable[[], None] = _nobody
+        self.on_append: Callable[[], None] = _nobody  # the log has grown; called once a batch
         self.open_files = OpenFiles(disk, count_max=OPEN_FILES_MAX)
         self._disk = disk
         self._directories = directories
@@ -98,6 +100,11 @@ class CommitLog:
         for start in self._files:
             return LogOffset(start)
         return self.max_offset
+
+    @property
+    def whole_offset(self) -> LogOffset:
+        """Where the last whole record ends, and with it what queues and index can know of."""
+        return LogOffset(self.max_offset - self.unfinished_bytes)
 
     @property
     def file_starts(self) -> list[int]:
@@ -128,6 +135,32 @@ class CommitLog:
         if self.max_offset >= self.spare_mark:
             self.spare_mark = NEVER
             self.on_spare_wanted()
+        self.on_append()
+
+    def begin_at(self, start: int) -> None:
+        """Let a log without files begin here, where a file begins: a slave's copy begins where its master says."""
+        assert not self._files, "only an empty log can begin anywhere"
+        assert start % self.file_bytes == 0, "a log begins with a file"
+        self.max_offset = self.flushed_offset = LogOffset(start)
+        assert self._spare is None, "nobody prepares files for a copy before it has begun"
+
+    def append_copy(self, data: bytes) -> None:
+        """Write a piece of another broker's log at the end, wherever its records begin; it must not cross files.
+
+        Raises `DiskFull` or `OSError`; then nothing was appended.
+        """
+        if self._current is None or self.max_offset == self._current.start + self.file_bytes:
+            self._use(self._next_file(int(self.max_offset)))
+        self.append(data)
+
+    def drop_unfinished(self) -> None:
+        """Forget a record of which only the beginning was copied: whoever goes on with this log gets it whole."""
+        if self.unfinished_bytes:
+            self._garbage_end = int(self.max_offset)
+            self.max_offset = self.whole_offset
+            self.flushed_offset = LogOffset(min(self.flushed_offset, self.max_offset))
+            self.unfinished_bytes = 0
+            self.erase_garbage()
 
     def _write(self, data: bytes) -> None:
         current, writer, first = self._current, self._writer, self.max_offset
@@ -350,6 +383,20 @@ class CommitLog:
         file.view = memoryview(opened.map(self.file_bytes))
         self._use(file)
 
+    # --------------------------------------------------------------------------------------------------- cleaning
+
+    def deletable_files(self) -> list[LogFile]:
+        """All files but the newest, oldest first, as far as they are flushed."""
+        files = list(self._files.values())[:-1]
+        return [file for file in files if file.start + self.file_bytes <= self.flushed_offset]
+
+    def drop(self, file: LogFile) -> None:
+        """Forget the oldest file: nobody finds it any more. The caller deletes it."""
+        assert file.start == self.min_offset, "the log has no holes"
+        del self._files[file.start]
+        file.view = None
+        self.open_files.forget(file.path)
+
     def close(self) -> None:
         """Give back the spare file and all descriptors. What was written is in the page cache, flushed or not."""
         if self._spare is not None:
@@ -367,4 +414,6 @@ def _sync_all(files: list[File]) -> None:
 
 
 def _nobody() -> None:
-    """Called when a spare file is wanted and nobody prepares one: the roll then makes its file itself."""
+    """Called when a spare file is wanted and nobody prepares one: the roll then makes its file itself.
+
+    Or when the log has grown, and no slave copies it."""

@@ -24,7 +24,7 @@ from typing import Final
 
 from skyrocketmq.model.offsets import QueueOffset
 from skyrocketmq.ports import Disk
-from skyrocketmq.store.cold_reads import ColdRange
+from skyrocketmq.store.cold_reads import ColdRange, Steps, run_blocking
 from skyrocketmq.store.file_rows import create_sparse, file_name, load_row, translated
 from skyrocketmq.store.open_files import OpenFiles
 
@@ -146,24 +146,45 @@ class ConsumeQueue:
         return -1 if cell is None or cell[1] == FILLER_SIZE else cell[0] + cell[1]
 
     def first_at_or_after(self, log_offset: int) -> int:
-        """The first offset whose message lies at this log offset or behind it; `max_offset` if there is none."""
-        low, high = self.first_offset, int(self.max_offset)
-        while low < high:
-            middle = (low + high) // 2
-            cell = self.read_cell(middle)
-            if cell is not None and cell[1] > 0 and (cell[0] < log_offset or cell[1] == FILLER_SIZE):
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        """The first offset whose message lies at this log offset or behind it; else the queue's end. Blocks."""
+        return run_blocking(self.find_min_offset(log_offset))
 
     def correct_min_offset(self, log_min_offset: int) -> None:
-        """Let the queue begin with the first message that the log still has."""
-        first = self.read_cell(self.first_offset)
-        if first is not None and first[0] >= log_min_offset and first[1] != FILLER_SIZE:
-            self.min_offset = QueueOffset(self.first_offset)
-        else:
-            self.min_offset = QueueOffset(self.first_at_or_after(log_min_offset))
+        """Let the queue begin with the first message that the log still has. Blocks."""
+        self.min_offset = QueueOffset(run_blocking(self.find_min_offset(log_min_offset)))
+
+    def find_min_offset(self, log_offset: int) -> Steps[int]:
+        """The first offset whose message lies at this log offset or behind it; the queue's end if there is none."""
+        low, high = self.first_offset, int(self.max_offset)
+        if low < high and _is_at_or_after((yield from self._cells(low, 1)), log_offset):
+            return low  # the usual case, with one look
+        while low < high:
+            middle = (low + high) // 2
+            # A place that was kept for a lost message says nothing; the message before it does.
+            found = yield from self._message_before(middle + 1, low)
+            if found is not None and _is_at_or_after(found[1], log_offset):
+                high = found[0]
+            else:
+                low = middle + 1
+        return low
+
+    def _message_before(self, end: int, low: int) -> Steps[tuple[int, bytes] | None]:
+        """The last cell in [low, end) that is no filler, with its offset; one that was never written counts too."""
+        count = 1
+        while end > low:
+            begin = max(low, end - count, end - 1 - (end - 1) % (self._file_bytes // CELL_BYTES))  # within one file
+            data = yield from self._cells(begin, end - begin)
+            for at in range(len(data) - CELL_BYTES, -1, -CELL_BYTES):
+                if _log_offset_and_size(data, at)[1] != FILLER_SIZE:
+                    return begin + at // CELL_BYTES, data[at : at + CELL_BYTES]
+            end, count = begin, min(count * 8, 32_768)
+        return None
+
+    def _cells(self, offset: int, count: int) -> Steps[bytes]:
+        data = self.peek_cells(offset, count)
+        if isinstance(data, ColdRange):
+            (data,) = yield [data]
+        return data or b""
 
     # ---------------------------------------------------------------------------------------------------- writing
 
@@ -240,6 +261,25 @@ class ConsumeQueue:
         self.synced_bytes = min(written_bytes, self.written_bytes)
         self._synced_files = sum(1 for start in self._starts if start < self.synced_bytes)
 
+    # ---------------------------------------------------------------------------------------------------- cleaning
+
+    def old_files(self) -> list[Path]:
+        """All files but the newest, oldest first."""
+        return [self._directory / file_name(start) for start in self._starts[:-1]]
+
+    def drop_files(self, count: int) -> list[Path]:
+        """Forget so many of the oldest files; returns them, and the caller deletes them."""
+        paths = self.old_files()[:count]
+        for path in paths:
+            self._open_files.forget(path)
+        del self._starts[: len(paths)]
+        self._synced_files = max(self._synced_files - len(paths), 0)
+        return paths
+
+    def move_min_offset(self, offset: int) -> None:
+        """Let the queue begin here; it never begins earlier than before."""
+        self.min_offset = QueueOffset(max(self.min_offset, offset))
+
     # --------------------------------------------------------------------------------------- loading and recovery
 
     def load(self, *, is_clean: bool) -> None:
@@ -307,3 +347,13 @@ class ConsumeQueue:
         self._open_files.forget(path)
         self._disk.unlink(path)
         logger.info("queue file behind the end deleted", extra={"path": str(path)})
+
+
+def _is_at_or_after(cell: bytes, log_offset: int) -> bool:
+    """Whether this is a message at the log offset or behind it, or the end of what was written."""
+    if len(cell) < CELL_BYTES:
+        return True
+    position: int
+    size: int
+    position, size = _log_offset_and_size(cell, 0)
+    return size != FILLER_SIZE and (size <= 0 or position >= log_offset)

@@ -200,6 +200,17 @@ class Index:
         self._open_files.forget(file.path)
         self._disk.unlink(file.path)
 
+    def take_old(self, log_min: int) -> list[Path]:
+        """Forget files, never the newest, that know only messages before this log offset; the caller deletes them."""
+        paths: list[Path] = []
+        while len(self.files) > 1 and self.files[0].end_offset < log_min:
+            file = self.files.pop(0)
+            file.seal()
+            self._unsynced.pop(file.path, None)
+            self._open_files.forget(file.path)
+            paths.append(file.path)
+        return paths
+
     def clear(self) -> None:
         """Delete all files, to make the index anew. Blocks."""
         for file in self.files:

@@ -29,6 +29,7 @@ from skyrocketmq.model.offsets import LogOffset, QueueOffset
 from skyrocketmq.ports import Clock, Disk, FileLock
 from skyrocketmq.store.appender import REFUSED, Appender, Arrival
 from skyrocketmq.store.checkpoint import load_checkpoint
+from skyrocketmq.store.cleaning import Cleaner
 from skyrocketmq.store.cold_reads import ColdReads, Pending, Steps
 from skyrocketmq.store.commit_log import CommitLog
 from skyrocketmq.store.consume_queue import ConsumeQueue
@@ -151,6 +152,16 @@ class MessageStore:
             flusher=self.flusher,
             state=self.state,
         )
+        self.cleaner = Cleaner(
+            config,
+            disk=disk,
+            clock=clock,
+            log=self.log,
+            queues=self.queues,
+            index=self.index,
+            upkeep=self._upkeep,
+            state=self.state,
+        )
         self._disk = disk
         self._clock = clock
         self._reads = ColdReads(disk, clock)
@@ -183,7 +194,7 @@ class MessageStore:
         self.state.lower_flag(RunningFlag.CLOSED)
         if self.config.broker_role is BrokerRole.SLAVE:
             self.state.raise_flag(RunningFlag.NOT_WRITABLE)
-        self._tasks = self._upkeep.jobs()
+        self._tasks = [*self._upkeep.jobs(), *self.cleaner.jobs()]
 
     def _take_lock(self) -> FileLock:
         make_directories(self._disk, self.config.root_path)
@@ -407,9 +418,10 @@ class MessageStore:
         if queue is None:
             result = GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
         else:
-            result = yield from read_queue(
-                self.log, queue, offset, count_max, limits=self._limits, tag_codes=tag_codes, matches=matches
-            )
+            try:
+                result = yield from self._read(queue, offset, count_max, tag_codes, matches)
+            except FileNotFoundError:  # cleaned away while the read waited for the disk: by now the queue knows it
+                result = yield from self._read(queue, offset, count_max, tag_codes, matches)
         statistics = self.statistics
         if result.count:
             statistics.get_found += 1
@@ -420,6 +432,16 @@ class MessageStore:
             # The slave may merely be behind; the master knows better.
             return result if self.config.offset_check_in_slave else replace(result, next_offset=offset)
         return result
+
+    def _read(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        count_max: int,
+        tag_codes: AbstractSet[int] | None,
+        matches: Callable[[Buffer], bool] | None,
+    ) -> Steps[GetResult]:
+        return read_queue(self.log, queue, offset, count_max, limits=self._limits, tag_codes=tag_codes, matches=matches)
 
     def min_offset(self, topic: str, queue_id: int) -> QueueOffset:
         """The oldest message of a queue; 0 for one without messages."""
@@ -485,6 +507,7 @@ class MessageStore:
         self.appender.set_message_bytes_max(config.message_bytes_max)
         self.flusher.timeout_ms = config.sync_flush_timeout_ms
         self._upkeep.apply_config(config)
+        self.cleaner.apply_config(config)
 
     def set_store_host(self, host: bytes) -> None:
         """The broker's packed address for new records."""

@@ -103,10 +103,11 @@ _UNWRITABLE: Final = ~RunningFlag.NOT_READABLE
 class RunningState:
     """The flags of one store, with what they mean worked out when they change and not at every append and read."""
 
-    __slots__ = ("_flags", "is_readable", "refusal")
+    __slots__ = ("_details", "_flags", "is_readable", "refusal")
 
     def __init__(self, flags: RunningFlag = RunningFlag.CLOSED) -> None:
         self._flags = flags
+        self._details: dict[RunningFlag, str] = {}
         self.is_readable = False
         self.refusal: Refusal | None = None
         self._work_out()
@@ -119,10 +120,14 @@ class RunningState:
     def is_writable(self) -> bool:
         return self.refusal is None
 
-    def raise_flag(self, flag: RunningFlag) -> bool:
-        """Set a flag; True if it was not set before, so that the caller logs each turn once."""
+    def raise_flag(self, flag: RunningFlag, detail: str = "") -> bool:
+        """Set a flag; True if it was not set before, so that the caller logs each turn once.
+
+        `detail` is what the refusal says beside the cause: figures, which may change while the flag is set.
+        """
         changed = bool(~self._flags & flag)
         self._flags |= flag
+        self._details[flag] = detail
         self._work_out()
         return changed
 
@@ -140,5 +145,7 @@ class RunningState:
         self.refusal = None
         for flag, remark in _REMARKS:
             if flags & flag:
-                self.refusal = Refusal(PutStatus.SERVICE_NOT_AVAILABLE, remark)
+                detail = "; ".join(text for each, text in self._details.items() if each & flags & flag and text)
+                text = f"{remark} ({detail})" if detail else remark
+                self.refusal = Refusal(PutStatus.SERVICE_NOT_AVAILABLE, text)
                 return

@@ -13,14 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from skyrocketmq.config import FlushDiskType, StoreConfig
-from skyrocketmq.errors import FlushFailed, StoreError
+from skyrocketmq.config import BrokerRole, FlushDiskType, StoreConfig
+from skyrocketmq.errors import DiskFull, FlushFailed, StoreError
 from skyrocketmq.ports import Clock, Disk, every
 from skyrocketmq.store.appender import Appender
 from skyrocketmq.store.checkpoint import CheckpointTimes, save_checkpoint
 from skyrocketmq.store.commit_log import CommitLog
 from skyrocketmq.store.consume_queues import ConsumeQueues
-from skyrocketmq.store.file_rows import create_reserved
+from skyrocketmq.store.file_rows import create_reserved, translated
 from skyrocketmq.store.flushing import LogFlusher
 from skyrocketmq.store.index import Index
 from skyrocketmq.store.snapshot import Snapshot, save_snapshot
@@ -62,7 +62,7 @@ class Upkeep:
         self._flusher = flusher
         self._state = state
         self._spare_wanted = asyncio.Event()
-        self._turn = asyncio.Lock()  # guards syncing and deleting the files of queues, and writing the checkpoint
+        self.turn = asyncio.Lock()  # guards syncing and deleting the files of queues, and writing the checkpoint
         self._log_flushed_at = clock.monotonic()
         log.on_spare_wanted = self._spare_wanted.set
 
@@ -90,7 +90,8 @@ class Upkeep:
             clock=self._clock,
             on_error=_log_failure("no checkpoint written"),
         )
-        if not self._log.limit:
+        is_empty_copy = config.broker_role is BrokerRole.SLAVE and not self._log.file_starts
+        if not self._log.limit and not is_empty_copy:  # where an empty copy begins is for its master to say
             self._spare_wanted.set()
         create = asyncio.get_running_loop().create_task
         return [
@@ -152,9 +153,9 @@ class Upkeep:
         """One round: try late index keys, write out cells, sync queues with much to sync."""
         self._appender.put_late_keys()
         await self._write_out_queues()
-        if self._turn.locked():
+        if self.turn.locked():
             return  # a checkpoint of many queues takes its time, and syncs them anyway
-        async with self._turn:
+        async with self.turn:
             try:
                 await self._queues.sync(self._queues.to_sync(max(self._config.queue_flush_least_pages, 1)))
             except OSError as error:
@@ -180,7 +181,7 @@ class Upkeep:
 
         Raises `FlushFailed` if a sync fails, `DiskFull` or `OSError` if queues cannot be written.
         """
-        async with self._turn:
+        async with self.turn:
             self._appender.put_late_keys()
             await self._write_out_queues()
             # From here to the snapshot nothing else runs: log, queues and index are seen at one and the same moment.
@@ -195,6 +196,8 @@ class Upkeep:
                 if self._index is not None:
                     await self._index.sync()
                 await run_to_end(self._disk, self._save, snapshot)
+            except DiskFull:
+                raise  # the checkpoint before this one stays true, and there will be another
             except OSError as error:
                 self._flusher.fail(error)
                 raise FlushFailed(f"the checkpoint could not be written: {error}") from error
@@ -209,7 +212,7 @@ class Upkeep:
             log_ms=newest_ms,
             queues_ms=newest_ms,
             index_ms=newest_ms,
-            log_offset=int(self._log.max_offset),
+            log_offset=int(self._log.whole_offset),
             queues=queues,
             index_files=self._index.names if self._index is not None else (),
         )
@@ -217,12 +220,15 @@ class Upkeep:
     def _save(self, snapshot: Snapshot) -> None:
         root = self._config.root_path
         times = CheckpointTimes(snapshot.log_ms, snapshot.queues_ms, snapshot.index_ms)
-        save_checkpoint(self._disk, root / "checkpoint", times)
-        save_snapshot(self._disk, root / "checkpoint.json", snapshot)  # syncs the directory too
+        try:
+            save_checkpoint(self._disk, root / "checkpoint", times)
+            save_snapshot(self._disk, root / "checkpoint.json", snapshot)  # syncs the directory too
+        except OSError as error:
+            raise translated(error, root / "checkpoint.json") from error
 
     async def delete_topic(self, topic: str) -> None:
         """Empty the queues of a topic and delete their files. Its records stay in the log until that is cleaned."""
-        async with self._turn:
+        async with self.turn:
             self._appender.settle()
             files, directories = self._queues.clear_topic(topic)
             try:

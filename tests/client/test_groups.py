@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 
+import pytest
+
 from skyrocketmq.client.allocation import average_by_circle
 from skyrocketmq.client.consume_result import ConsumeResult
 from skyrocketmq.client.producer import Producer
@@ -136,6 +138,39 @@ class Ledger:
             for offset in offsets:
                 assert offset <= highest + 1, "a message was skipped"
                 highest = max(highest, offset)
+
+
+class TestPulling:
+    async def test_members_that_come_and_go_have_no_pull_refused(
+        self, two_brokers: Cluster, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        two_brokers.create_topic("T", queues=4)
+        inbox = Inbox()
+        first = reader(two_brokers, inbox)
+        async with Producer("senders", namesrv=two_brokers.namesrv) as producer, first:
+            await until(lambda: len(own(first)) == 8)
+            for _ in range(5):
+                second = reader(two_brokers, inbox)
+                async with second:
+                    await until(lambda: len(own(first)) == len(own(second)) == 4)  # noqa: B023
+                    for _ in range(20):
+                        await producer.send(Message("T", b"x"))
+                await until(lambda: len(own(first)) == 8)
+            await until(lambda: len(inbox.messages) >= 100)
+        assert [record for record in caplog.records if record.getMessage() == "pull failed"] == []
+
+    async def test_another_expression_is_pulled_by_at_once(self, cluster: Cluster) -> None:
+        cluster.create_topic("T", queues=1)
+        inbox = Inbox()
+        consumer = PushConsumer("readers", namesrv=cluster.namesrv)
+        consumer.subscribe("T", "TagA", inbox)
+        async with Producer("senders", namesrv=cluster.namesrv) as producer, consumer:
+            await until(lambda: own(consumer))
+            consumer.subscribe("T", "TagB", inbox)
+            await producer.send(Message("T", b"old", tags="TagA"))
+            await asyncio.sleep(0.5)  # a pull that was held with the old expression ends with that message
+            await producer.send(Message("T", b"new", tags="TagB"))
+            await until(lambda: b"new" in inbox.bodies)
 
 
 class TestOrder:
@@ -299,6 +334,62 @@ class TestOrder:
                 await until(lambda: len(own(second)) == 1)
                 await until(lambda: ledger.count == 6)
         ledger.check_order()
+
+    @pytest.mark.parametrize("takes_s", [0.3, 1.6])  # shorter and longer than a round of division waits
+    async def test_what_a_handler_finishes_while_its_queue_is_handed_over_is_not_done_again(
+        self, cluster: Cluster, takes_s: float
+    ) -> None:
+        cluster.create_topic("T", queues=2)
+        entered, released = asyncio.Event(), asyncio.Event()
+        done: list[tuple[int, int]] = []
+        first = PushConsumer("readers", namesrv=cluster.namesrv, orderly=True)
+        second = PushConsumer("readers", namesrv=cluster.namesrv, orderly=True)
+
+        @first.subscribe("T")
+        async def read_slowly(message: MessageView) -> None:
+            entered.set()
+            await released.wait()
+            done.append((message.queue_id, message.queue_offset))
+
+        @second.subscribe("T")
+        async def read(message: MessageView) -> None:
+            done.append((message.queue_id, message.queue_offset))
+
+        async with Producer("senders", namesrv=cluster.namesrv) as producer, first:
+            await until(lambda: len(own(first)) == 2)
+            for queue in await producer.queues("T"):
+                for _ in range(3):
+                    await producer.send(Message("T", b"x"), queue=queue)
+            await entered.wait()
+            async with second:
+                await asyncio.sleep(takes_s)
+                released.set()
+                await until(lambda: len(own(second)) == 1)
+                await until(lambda: len(done) == 6)
+        assert Counter(done) == Counter((queue, offset) for queue in range(2) for offset in range(3))
+
+    async def test_what_a_handler_finishes_after_its_queue_was_lost_does_not_count(self, cluster: Cluster) -> None:
+        cluster.create_topic("T", queues=1)
+        entered, released = asyncio.Event(), asyncio.Event()
+        locks = cluster.brokers["broker-a"].tables.locks
+        queue = MessageQueue("T", "broker-a", 0)
+        consumer = PushConsumer("readers", namesrv=cluster.namesrv, orderly=True)
+
+        @consumer.subscribe("T")
+        async def read(message: MessageView) -> None:
+            entered.set()
+            await released.wait()
+
+        await send_all(cluster, [b"0"])
+        async with consumer:
+            await entered.wait()
+            locks.unlock([queue], group="readers", client_id=consumer.client_id)
+            locks.lock([queue], group="readers", client_id="somebody", now_s=SystemClock().monotonic())
+            await consumer._started()._renew_locks()
+            released.set()
+            await until(lambda: own(consumer) == [])
+            await consumer.persist_offsets()
+        assert not cluster.stored_offset("readers", "T", 0)
 
     async def test_a_queue_whose_lock_another_member_has_is_let_go_and_taken_anew(self, cluster: Cluster) -> None:
         cluster.create_topic("T", queues=1)

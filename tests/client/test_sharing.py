@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import os
-import threading
-from pathlib import Path
 
 import pytest
 
 from skyrocketmq.client import sharing
 from skyrocketmq.client.producer import Producer
-from skyrocketmq.client.push_consumer import PushConsumer
 from skyrocketmq.client.settings import Credentials
 from skyrocketmq.client.uninterrupted import uninterrupted
 from skyrocketmq.errors import ClientError, IllegalArgument
 from skyrocketmq.model import Message
-from tests.client.cluster import Cluster, until
-from tests.client.test_push_consumer import Inbox
-from tests.net.support import open_descriptors
+from tests.client.cluster import Cluster
 
 
 class TestWhoShares:
@@ -116,36 +109,3 @@ class TestClosing:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert steps == ["done", "done"]
-
-
-def resident_bytes() -> int:
-    fields = Path("/proc/self/statm").read_text().split()
-    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(120)
-async def test_opening_and_closing_two_hundred_times_leaves_nothing(cluster: Cluster) -> None:
-    cluster.create_topic("T", queues=1)
-
-    async def once() -> None:
-        inbox = Inbox()
-        consumer = PushConsumer("readers", namesrv=cluster.namesrv)
-        consumer.subscribe("T", "*", inbox)
-        async with Producer("senders", namesrv=cluster.namesrv) as producer, consumer:
-            await producer.send(Message("T", b"x"))
-            await until(lambda: inbox.messages)
-
-    for _ in range(20):  # what is made once and kept is there after this
-        await once()
-    gc.collect()
-    tasks, threads = len(asyncio.all_tasks()), threading.active_count()
-    descriptors, memory_bytes = len(open_descriptors()), resident_bytes()
-    for _ in range(200):
-        await once()
-    gc.collect()
-    await until(lambda: len(open_descriptors()) <= descriptors)
-    assert len(asyncio.all_tasks()) == tasks
-    assert threading.active_count() == threads
-    assert sharing._instances == {}
-    assert resident_bytes() - memory_bytes < 5 * 1024 * 1024

@@ -39,10 +39,13 @@ class BrokerLocks:
         return queue in (await self._lock_at(queue.broker_name, [queue]) or ())
 
     async def renew(self, queues: Collection[HeldQueue]) -> None:
-        """Take all queues that are held once more, and note which locks this consumer has."""
+        """Take all queues that are held once more, and note which locks this consumer has.
+
+        Those too that are to go to another member as soon as a handler is done with them: it must not begin before.
+        """
         by_broker: dict[str, list[HeldQueue]] = {}
         for held in queues:
-            if not held.cache.is_dropped:
+            if not held.cache.is_dropped or (held.is_leaving and held.processing.locked()):
                 by_broker.setdefault(held.queue.broker_name, []).append(held)
         await asyncio.gather(*(self._renew_at(name, of_broker) for name, of_broker in by_broker.items()))
 
@@ -54,7 +57,7 @@ class BrokerLocks:
             if held.queue in locked:
                 held.cache.is_locked = True
                 held.cache.last_lock_ms = self._instance.clock.now_ms()
-            elif not held.cache.is_dropped:
+            elif not held.cache.is_dropped or held.is_leaving:
                 logger.info("lock lost", extra={"group": self._group, "queue": str(held.queue)})
                 held.cache.is_locked = False
                 self._on_lost(held)

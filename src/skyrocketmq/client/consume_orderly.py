@@ -149,9 +149,12 @@ class OrderlyConsumption:
                 return 0.0
             handler, messages = self._deliveries.cut(taken)[0]
             result = await self._handlers.call(handler, messages)
-            if held.cache.is_dropped:
-                return 0.0
-            return await self._finish(held, messages, result)
+            if not held.cache.is_dropped:
+                return await self._finish(held, messages, result)
+            if held.is_leaving and self._may_consume(held) and result.verdict not in (Verdict.RETRY, Verdict.ROLLBACK):
+                # The queue is on its way to another member, who waits for this lock, and begins behind what is done.
+                await self._finish(held, messages, result)
+            return 0.0
 
     async def _finish(self, held: HeldQueue, messages: list[MessageView], result: ConsumeResult) -> float:
         if result.verdict is Verdict.RETRY:

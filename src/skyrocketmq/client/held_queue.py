@@ -12,15 +12,30 @@ __all__ = ["HeldQueue"]
 
 
 class HeldQueue:
-    """One queue from its taking over to its giving up. `processing` is held while a handler of an orderly consumer
-    runs: the queue is given up only when it is free."""
+    """One queue from its taking over to its giving up.
 
-    __slots__ = ("_room", "_room_count", "cache", "next_offset", "processing", "pulling", "queue", "working")
+    `processing` is held while a handler of an orderly consumer runs: the queue is given up only when it is free.
+    """
+
+    __slots__ = (
+        "_room",
+        "_room_count",
+        "cache",
+        "is_introduced",
+        "is_leaving",
+        "next_offset",
+        "processing",
+        "pulling",
+        "queue",
+        "working",
+    )
 
     def __init__(self, queue: MessageQueue, *, next_offset: int, now_ms: int) -> None:
         self.queue = queue
         self.cache = MessageCache(now_ms=now_ms)
         self.next_offset = next_offset
+        self.is_introduced = True  # False: its broker did not know this consumer when it was asked last
+        self.is_leaving = False
         self.processing = asyncio.Lock()
         self.pulling: asyncio.Task[None] | None = None
         self.working: asyncio.Task[None] | None = None
@@ -44,8 +59,16 @@ class HeldQueue:
         if self._room is not None and self.cache.count <= self._room_count and not self._room.done():
             self._room.set_result(None)
 
+    def leave(self) -> None:
+        """About to go to another member: nothing is begun any more, but a handler that runs in order may finish, and
+        its result counts, for until the queue is let go nobody else reads it."""
+        is_lost = self.cache.is_dropped and not self.is_leaving
+        self.drop()
+        self.is_leaving = not is_lost
+
     def drop(self) -> None:
         """No longer this consumer's: what is under way is let lie. Dropping twice is harmless."""
+        self.is_leaving = False
         self.cache.is_dropped = True
         if self.pulling is not None:
             self.pulling.cancel()

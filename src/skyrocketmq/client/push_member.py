@@ -2,7 +2,8 @@
 
 A queue's life here: `take_over` (lock it if in order, find where to begin, start its pull loop), messages flow from the
 pull loop through the cache to the handlers, and `give_up` drops it: what is cached is forgotten, the offset is stored,
-and another member goes on. Nothing that a handler finishes after that counts.
+and another member goes on. Nothing that a handler finishes after that counts. In order, a handler that runs is waited
+for before that, and what it finishes does.
 """
 
 from __future__ import annotations
@@ -235,7 +236,7 @@ class PushMember:
     async def give_up(self, queue: MessageQueue) -> bool:
         """Let a queue go to another member; False while a handler works on its messages in order."""
         held = self.held[queue]
-        held.drop()
+        held.leave()
         if not await self._is_free(held):
             return False
         await self._let_go(held)
@@ -255,6 +256,7 @@ class PushMember:
 
     async def _let_go(self, held: HeldQueue) -> None:
         """Store the offset of a dropped queue, and forget it."""
+        held.drop()
         queue = held.queue
         if self._locks is not None:
             with self._gateway.answered():  # in order, the next member must not begin before it is stored

@@ -34,6 +34,7 @@ HOLD_S: Final = 15.0
 TIMEOUT_S: Final = 30.0
 AFTER_ERROR_S: Final = 1.0
 AFTER_FLOW_CONTROL_S: Final = 0.02  # a broker's plea for a pause
+AFTER_INTRODUCTION_S: Final = 0.05  # a broker that did not know this consumer has been told of it
 CACHE_FULL: Final = (PullGate.TOO_MANY_MESSAGES, PullGate.TOO_MANY_BYTES, PullGate.SPAN_TOO_WIDE)
 
 
@@ -116,6 +117,7 @@ class PushPulling:
         except MQError as error:
             return self._failed(held, error)
         self._failing.discard(held.queue.broker_name)
+        held.is_introduced = True
         if held.cache.is_dropped:
             return 0.0
         if result.status is PullStatus.FOUND:
@@ -149,7 +151,7 @@ class PushPulling:
             hold_s=HOLD_S,
             timeout_s=TIMEOUT_S,
             commit_offset=commit_offset,
-            sub_version=subscription.sub_version,
+            sub_version=self._subscriptions.expression_version(held.queue.topic),
         )
 
     def _take(self, held: HeldQueue, result: PullResult) -> None:
@@ -171,7 +173,11 @@ class PushPulling:
         if isinstance(error, BrokerError) and error.code == ResponseCode.FLOW_CONTROL:
             return AFTER_FLOW_CONTROL_S
         if isinstance(error, SubscriptionNotExist | SubscriptionNotLatest):
-            self._instance.heartbeats.send_soon()  # a broker that was restarted does not know this consumer yet
+            # A broker that was restarted does not know this consumer yet, or the subscription was changed just now.
+            self._instance.heartbeats.send_soon()
+            if held.is_introduced:
+                held.is_introduced = False
+                return AFTER_INTRODUCTION_S
         elif isinstance(error, NetError):
             self._instance.routes.suspect(held.queue.topic)
         if held.queue.broker_name not in self._failing:

@@ -1,7 +1,9 @@
 """What a consumer subscribes to, by topic as it is called on the wire, each with its handler.
 
 The version of a subscription is the time it was made; it rises when the consumer's share of the topic's queues changes,
-so that brokers see a new one.
+so that brokers see a new one. A broker refuses pulls that name a newer version than it has heard of, lest it filter by
+an expression that no longer holds. Pulls name the version of the expression, not of the share: that one has been heard
+of for long, and a change of members refuses nobody.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ class Subscriptions:
     def __init__(self, *, namespace: str) -> None:
         self._namespace = namespace
         self._table: dict[str, SubscriptionData] = {}
+        self._expression_versions: dict[str, int] = {}
         self._handlers: dict[str, MessageHandler] = {}
 
     def add(
@@ -45,6 +48,7 @@ class Subscriptions:
             sub_version=now_ms,
             expression_type=TAG_EXPRESSION if sql is None else SQL92_EXPRESSION,
         )
+        self._expression_versions[wire_topic] = now_ms
         if handler is not None:
             self._handlers[topic] = handler
         return wire_topic
@@ -59,6 +63,10 @@ class Subscriptions:
         data = self._table.get(wire_topic)
         if data is not None:
             self._table[wire_topic] = replace(data, sub_version=max(now_ms, data.sub_version + 1))
+
+    def expression_version(self, wire_topic: str) -> int:
+        """The version that the subscription to a topic had when it was made."""
+        return self._expression_versions.get(wire_topic, 0)
 
     def find(self, wire_topic: str) -> SubscriptionData | None:
         return self._table.get(wire_topic)

@@ -47,7 +47,7 @@ from skyrocketmq.filters.sql_parser import CHARACTERS_MAX, CONDITIONS_MAX, DEPTH
         ("a = 5 & b = 6", "      ^", "means nothing here"),
         ('a = "x"', "    ^", "single quotes"),
         ("a = 'x", "    ^", "has no end"),
-        ("a = 'x''", "    ^", "has no end"),
+        ("a = 'x''", "       ^", "has no end"),
         ("a = 5 /* b", "      ^", "this comment has no end"),
         ("(a = 5", "      ^", ") was expected, found the end"),
         ("a IS 5", "     ^", "NULL was expected"),

@@ -194,8 +194,7 @@ class _Parser:
                 return Property(token.text)
             case TokenKind.NUMBER:
                 self.tokens.advance()
-                assert token.number is not None, "a number has its value"
-                return Literal(token.number)
+                return Literal(self.tokens.number(token))
             case TokenKind.TEXT:
                 self.tokens.advance()
                 return Literal(token.text)

@@ -62,12 +62,12 @@ class TokenKind(Enum):
 
 
 class Token(NamedTuple):
-    """One word: `text` is the keyword in capitals, the name, the sign, or the text without its quotes."""
+    """One word: `text` is the keyword in capitals, the name, the sign, the number as written, or
+    the text without its quotes."""
 
     kind: TokenKind
     text: str
     at: int
-    number: Number | None = None
 
     def __str__(self) -> str:
         match self.kind:
@@ -117,20 +117,26 @@ class Tokens:
             if at == len(expression):
                 self._next_at = at
                 return Token(TokenKind.END, "", at)
-            raise self.error(_unreadable(expression, at), at)
+            return self._cut_text(at)
         self._next_at = found.end()
         text = found[0]
         match found.lastgroup:
             case "name":
                 word = text.upper()
                 return Token(TokenKind.KEYWORD, word, at) if word in KEYWORDS else Token(TokenKind.NAME, text, at)
-            case "integer":
-                return Token(TokenKind.NUMBER, text, at, self._integer(text, at))
-            case "decimal":
-                return Token(TokenKind.NUMBER, text, at, self._decimal(text, at))
+            case "integer" | "decimal":
+                return Token(TokenKind.NUMBER, text, at)
             case "text":
                 return Token(TokenKind.TEXT, text[1:-1].replace("''", "'"), at)
         return Token(TokenKind.SIGN, text, at)
+
+    def _cut_text(self, at: int) -> Token:
+        """A text that never ends, but has doubled quotes: it ends with the last of them, another follows."""
+        last_quote = self.expression.rfind("'")
+        if self.expression[at] != "'" or last_quote == at:
+            raise self.error(_unreadable(self.expression, at), at)
+        self._next_at = last_quote
+        return Token(TokenKind.TEXT, self.expression[at + 1 : last_quote - 1].replace("''", "'"), at)
 
     def _skip(self, at: int) -> int:
         """The place of the next token, behind blanks and comments."""
@@ -148,6 +154,11 @@ class Tokens:
                 at = close + 2
             else:
                 return at
+
+    def number(self, token: Token) -> Number:
+        """What a number token stands for; an error if there is no such number."""
+        is_decimal = token.text.startswith(".") or not token.text.rstrip("lL").isdecimal()
+        return self._decimal(token.text, token.at) if is_decimal else self._integer(token.text, token.at)
 
     def _integer(self, text: str, at: int) -> Number:
         digits = text.rstrip("lL")

@@ -59,6 +59,7 @@ public final class Driver {
         PullConsumers.addTo(operations, handles);
         Admins.addTo(operations, handles);
         Allocations.addTo(operations);
+        Filters.addTo(operations);
         answer(ready());
 
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));

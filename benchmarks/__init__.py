@@ -5,6 +5,7 @@
 - `observe`: what a process costs: its anonymous memory and its CPU time. `meter`: the same for a stretch of load.
 - `report`: measurements of several rounds, their medians, the table of ratios and the JSON file.
 - `namesrv`: the name server.
+- `client`: our client beside Apache's, on our broker; `client_programs` starts them, `client_load` is ours.
 - `broker`: the broker; read `broker_servers` (what is started), `broker_load` (sends), `broker_pulls`, `broker_java`.
 
 The servers take turns, round by round; while one is measured the other is idle or not running. The generator shares the

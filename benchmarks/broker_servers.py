@@ -66,22 +66,25 @@ class Servers:
         self._apache = apache
 
     @contextmanager
-    def started(self, name: str) -> Iterator[Target]:
-        """A name server and a broker with an empty store, ready."""
+    def started(
+        self, name: str, *, settings: Mapping[str, str] | None = None, store: Path | None = None
+    ) -> Iterator[Target]:
+        """A name server and a broker, ready; on an empty store, unless one is given."""
         with ExitStack() as running:
-            store = running.enter_context(self._place(f"{name}-store"))
+            store = store or running.enter_context(self._place(f"{name}-store"))
+            settings = DEFAULTS | dict(settings or {})
             if name == APACHE:
                 assert self._apache is not None, "Apache's side was not prepared"
                 namesrv = running.enter_context(self._apache.namesrv(jvm=NAMESRV_JVM))
                 broker = running.enter_context(
-                    self._apache.broker(namesrv=namesrv.address, store=store, config=DEFAULTS, jvm=BROKER_JVM)
+                    self._apache.broker(namesrv=namesrv.address, store=store, config=settings, jvm=BROKER_JVM)
                 )
                 yield Target(name, namesrv.address, broker.address, broker.pid, store, broker.process.said)
             else:
-                yield running.enter_context(self._our_own(store))
+                yield running.enter_context(self._our_own(store, settings))
 
     @contextmanager
-    def _our_own(self, store: Path) -> Iterator[Target]:
+    def _our_own(self, store: Path, more: Mapping[str, str]) -> Iterator[Target]:
         with ExitStack() as running:
             home = running.enter_context(self._place("ours"))
             namesrv_port, port = free_port(), free_port(-2, 1)
@@ -94,7 +97,7 @@ class Servers:
                 "listenPort": str(port),
                 "storePathRootDir": str(store),
                 "storePathCommitLog": str(store / "commitlog"),
-                **DEFAULTS,
+                **more,
             }
             config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
             running.enter_context(

@@ -16,10 +16,10 @@ ROOT = Path(__file__).parents[2]
 OUR_PARTS = ("ready", "memory", "pull", "send", "delivery")
 
 
-def run_quick(tmp_path: Path, *arguments: str) -> dict[str, dict[str, Any]]:
+def run_quick(tmp_path: Path, *arguments: str, benchmark: str = "broker") -> dict[str, dict[str, Any]]:
     """The rows of the report by name."""
     results = tmp_path / "results.json"
-    command = [sys.executable, "-m", "benchmarks", "broker", "--quick", "--directory", str(tmp_path)]
+    command = [sys.executable, "-m", "benchmarks", benchmark, "--quick", "--directory", str(tmp_path)]
     done = subprocess.run(
         [*command, "--json", str(results), *arguments],
         cwd=ROOT,

@@ -12,10 +12,14 @@ from skyrocketmq.client.consume_result import ConsumeResult
 from skyrocketmq.client.producer import Producer
 from skyrocketmq.client.push_consumer import PushConsumer
 from skyrocketmq.client.selectors import select_by_hash
-from skyrocketmq.model import Message, MessageQueue, MessageView
+from skyrocketmq.model import HeartbeatData, Message, MessageQueue, MessageView
 from skyrocketmq.ports import SystemClock
 from skyrocketmq.testing import FaultyLink
+from skyrocketmq.wire.bodies import decode_body
+from skyrocketmq.wire.codes import RequestCode, ResponseCode
+from skyrocketmq.wire.frames import Frame
 from tests.client.cluster import Cluster, until
+from tests.client.scripted import open_scripted, place
 from tests.client.test_push_consumer import Inbox, numbered, send_all
 
 
@@ -141,23 +145,41 @@ class Ledger:
 
 
 class TestPulling:
-    async def test_members_that_come_and_go_have_no_pull_refused(
-        self, two_brokers: Cluster, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        two_brokers.create_topic("T", queues=4)
-        inbox = Inbox()
-        first = reader(two_brokers, inbox)
-        async with Producer("senders", namesrv=two_brokers.namesrv) as producer, first:
-            await until(lambda: len(own(first)) == 8)
-            for _ in range(5):
-                second = reader(two_brokers, inbox)
-                async with second:
-                    await until(lambda: len(own(first)) == len(own(second)) == 4)  # noqa: B023
-                    for _ in range(20):
-                        await producer.send(Message("T", b"x"))
-                await until(lambda: len(own(first)) == 8)
-            await until(lambda: len(inbox.messages) >= 100)
-        assert [record for record in caplog.records if record.getMessage() == "pull failed"] == []
+    async def test_pulls_name_a_version_of_the_subscription_that_the_broker_has_heard_of(self) -> None:
+        async with open_scripted() as scripted:
+            scripted.add_topic("T", queues=2)
+            broker = scripted.brokers["broker-a"]
+            consumer = PushConsumer("readers", namesrv=scripted.namesrv)
+            consumer.subscribe("T", "*", Inbox())
+
+            async def find_nothing(frame: Frame) -> Frame:
+                await asyncio.sleep(0.01)
+                return frame.reply(ResponseCode.PULL_NOT_FOUND, ext=place(0, 0))
+
+            async def hear_slowly(frame: Frame) -> Frame:
+                await asyncio.sleep(0.3)
+                return frame.reply()
+
+            broker.on(RequestCode.PULL_MESSAGE, find_nothing)
+            async with consumer:
+                await until(lambda: len(own(consumer)) == 2)
+                await asyncio.sleep(0.1)
+                broker.on(RequestCode.HEART_BEAT, hear_slowly)
+                for members in (["zzz"], [], ["zzz"]):  # all while the broker ponders the first heartbeat about it
+                    broker.client_ids[:] = [consumer.client_id, *members]
+                    consumer.members_changed()
+                    await until(lambda: len(own(consumer)) == 2 - len(members))  # noqa: B023
+                    await asyncio.sleep(0.05)
+
+            heard = 0
+            for frame in broker.received:
+                if frame.code == RequestCode.HEART_BEAT:
+                    [data] = decode_body(HeartbeatData, frame.body).consumer_data_set
+                    heard = max(one.sub_version for one in data.subscription_data_set if one.topic == "T")
+                elif frame.code == RequestCode.PULL_MESSAGE:
+                    assert frame.ext is not None
+                    assert int(frame.ext["subVersion"] or 0) <= heard
+            assert broker.count(RequestCode.PULL_MESSAGE) > 10
 
     async def test_another_expression_is_pulled_by_at_once(self, cluster: Cluster) -> None:
         cluster.create_topic("T", queues=1)

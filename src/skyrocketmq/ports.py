@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from skyrocketmq.errors import StoreLocked
+from skyrocketmq.page_cache import PageProbe
 
 __all__ = [
     "Clock",
@@ -156,6 +157,10 @@ class File(Protocol):
         """The same without waiting for the device: None if the page cache does not hold all of it."""
         ...
 
+    def is_cached(self, position: int, length: int) -> bool:
+        """Whether the page cache holds all of it now: a map of the file is then read without waiting. May say no."""
+        ...
+
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
         """Write all of `data`, or raise `OSError`."""
         ...
@@ -240,11 +245,12 @@ class Disk(Protocol):
 class LocalFile:
     """An open file of the machine's file system."""
 
-    __slots__ = ("_fd", "path")
+    __slots__ = ("_fd", "_probe", "path")
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
         self._fd = fd
+        self._probe: PageProbe | None = None
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
@@ -271,6 +277,12 @@ class LocalFile:
         if have == length or position + have >= self.size():
             return bytes(data) if have == length else bytes(data[:have])
         return None
+
+    def is_cached(self, position: int, length: int) -> bool:
+        probe = self._probe
+        if probe is None:
+            probe = self._probe = PageProbe(self._fd, self.size())
+        return probe.has(position, length)
 
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
         written = os.pwrite(self._fd, data, position)
@@ -299,6 +311,8 @@ class LocalFile:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
+        if self._probe is not None:
+            self._probe.close()
 
 
 class LocalFileLock:

@@ -4,8 +4,8 @@ A hot module: all that is stored passes `append`, all that is pulled passes `pee
 
 Rule 1: written by `pwrite`, read through a read-only map of the same pages. Mapped writes into a fresh file stall the
 loop for tens of milliseconds, reads through a map cost nothing as long as the pages are there.
-Rule 2: only what this process wrote lately is sure to be in memory and read through the map. Anything older is asked of
-the page cache (`pread_cached`), and if it is not there either, the caller fetches it in a helper thread.
+Rule 2: only what this process wrote lately is sure to be in memory and read through the map. For anything older the
+page cache is asked (`is_cached`, `pread_cached`); what is not there either, the caller fetches in a helper thread.
 Rule 3: a record never spans two files. The writer closes a file with a blank record and goes on in the next one, which
 was reserved on the disk before it was needed; there is no waiting in between.
 Rule 4: nobody unmaps. A slice that a slow connection still holds keeps its map alive, also of a deleted file; the map
@@ -42,12 +42,12 @@ logger = logging.getLogger(__name__)
 
 KEY: Final = "mappedFileSizeCommitLog"
 OPEN_FILES_MAX: Final = 64
-WARM_BYTES: Final = 64 << 20  # read through the map; what is older is asked of the page cache, which costs a copy
+WARM_BYTES: Final = 64 << 20  # read through the map without asking the page cache whether it is there
 NEVER: Final = 1 << 63
 
 
 class LogFile:
-    """One file of the log. `view` is its map, present while the file belongs to the warm tail."""
+    """One file of the log. `view` is its map, present in the warm tail and where older messages were read lately."""
 
     __slots__ = ("path", "start", "view")
 
@@ -321,12 +321,19 @@ class CommitLog:
         return self.open_files.get(file.path).pread_cached(size, at)
 
     def warm_view(self, begin: int, end: int) -> memoryview | None:
-        """The map of the file that holds all bytes from `begin` to `end`, if they are in the warm tail."""
-        if end > self.max_offset or begin < self._warm_from or self.max_offset - begin > self._warm_bytes:
-            return None
+        """The map of the file that holds all bytes from `begin` to `end`, if every one of them is in memory."""
         start = begin - begin % self.file_bytes
         file = self._files.get(start)
-        return None if file is None or end > start + self.file_bytes else file.view
+        if file is None or end > start + self.file_bytes or end > self.max_offset:
+            return None
+        if begin >= self._warm_from and self.max_offset - begin <= self._warm_bytes and file.view is not None:
+            return file.view
+        opened = self.open_files.get(file.path)
+        if not opened.is_cached(begin - start, end - begin):
+            return None
+        if file.view is None:
+            file.view = memoryview(opened.map(self.file_bytes))
+        return file.view
 
     def cold_range(self, position: int, size: int) -> ColdRange:
         """Where to fetch what `peek` did not find in memory."""

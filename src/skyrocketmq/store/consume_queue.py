@@ -50,6 +50,8 @@ class ConsumeQueue:
         "_disk",
         "_file_bytes",
         "_open_files",
+        "_read_path",
+        "_read_start",
         "_starts",
         "_synced_files",
         "is_dirty",
@@ -81,6 +83,8 @@ class ConsumeQueue:
         self._directory = directory
         self._file_bytes = file_bytes
         self._starts: list[int] = []  # of the files, in order
+        self._read_start = -1  # of the file that was read last: the next read is most likely of the same one
+        self._read_path = directory
         self._synced_files = 0  # how many of them have their names for sure
 
     def __repr__(self) -> str:
@@ -112,7 +116,9 @@ class ConsumeQueue:
         if start not in self._starts:
             return None
         stop = min(end, written)
-        path = self._directory / file_name(start)
+        if start != self._read_start:
+            self._read_start, self._read_path = start, self._directory / file_name(start)
+        path = self._read_path
         data = self._open_files.get(path).pread_cached(stop - at, at - start)
         if data is None:
             return ColdRange(self._open_files, path, at - start, stop - at)

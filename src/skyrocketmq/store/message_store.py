@@ -39,7 +39,7 @@ from skyrocketmq.store.flushing import LogFlusher
 from skyrocketmq.store.index import Index
 from skyrocketmq.store.index_file import IndexLayout
 from skyrocketmq.store.key_hash import TopicKeys
-from skyrocketmq.store.reading import Buffer, GetResult, ReadLimits, read_queue
+from skyrocketmq.store.reading import Buffer, GetResult, ReadLimits, read_queue, read_resident
 from skyrocketmq.store.record_shape import RecordShape, split_unique_key
 from skyrocketmq.store.recovery import Recovered, Recovery
 from skyrocketmq.store.searching import (
@@ -387,8 +387,22 @@ class MessageStore:
             return None
         self.appender.settle()
         started = self._clock.monotonic()
-        result = self._reads.start(self._get(topic, queue_id, offset, count_max, tag_codes, matches))
+        result: GetResult | Pending[GetResult] | None = None
+        if tag_codes is None and matches is None:
+            result = self._get_resident(topic, queue_id, offset, count_max)
+        if result is None:
+            result = self._reads.start(self._get(topic, queue_id, offset, count_max, tag_codes, matches))
         self.statistics.got(self._clock.monotonic() - started, is_cold=isinstance(result, Pending))
+        return result
+
+    def _get_resident(self, topic: str, queue_id: int, offset: int, count_max: int) -> GetResult | None:
+        queue = self.queues.find(topic, queue_id)
+        if queue is None:
+            return None
+        result = read_resident(self.log, queue, offset, count_max, limits=self._limits)
+        if result is not None:
+            self.statistics.get_found += 1
+            self.statistics.get_count += result.count
         return result
 
     async def read_messages(

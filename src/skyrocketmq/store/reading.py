@@ -17,9 +17,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
-from operator import add
-from struct import unpack
+from struct import Struct
 from typing import Final, TypeAlias
 
 from skyrocketmq.store.cold_reads import ColdRange, Steps
@@ -27,7 +27,7 @@ from skyrocketmq.store.commit_log import CommitLog
 from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, FILLER_SIZE, ConsumeQueue
 from skyrocketmq.store.statuses import GetStatus
 
-__all__ = ["Buffer", "GetResult", "ReadLimits", "read_queue", "read_record"]
+__all__ = ["Buffer", "GetResult", "ReadLimits", "read_queue", "read_record", "read_resident"]
 
 SCAN_CELLS_MIN: Final = 800  # looked at for one pull, however few messages are asked for
 SCAN_CELLS_MAX: Final = 2_000  # and however many: what one consumer asks for, the others wait for
@@ -100,10 +100,6 @@ def read_queue(
         cells = cells[: len(cells) - len(cells) % CELL_BYTES]
     if not cells:
         return GetResult(GetStatus.OFFSET_FOUND_NULL, queue.next_file_offset(offset), min_offset, max_offset)
-    if not is_filtered:
-        result = _read_warm(log, cells, offset, count_max, limits, min_offset, max_offset)
-        if result is not None:
-            return result
     log_min, log_max = int(log.min_offset), int(log.max_offset)
     disk_end = log_max - limits.memory_bytes  # messages before this are taken to be on disk
     status = GetStatus.NO_MATCHED_MESSAGE
@@ -160,35 +156,51 @@ def read_queue(
     )
 
 
-def _read_warm(
-    log: CommitLog, cells: bytes, offset: int, count_max: int, limits: ReadLimits, min_offset: int, max_offset: int
+def read_resident(
+    log: CommitLog, queue: ConsumeQueue, offset: int, count_max: int, *, limits: ReadLimits
 ) -> GetResult | None:
-    """The common pull: no filter, and all messages in one file of the warm tail. None if it is not that.
+    """The common read: no filter, and all messages in memory and in one file. None if it is not that.
 
     Works on columns instead of message by message: a fifth of the time.
     """
-    count = len(cells) // CELL_BYTES
-    fields = unpack(">" + "qiq" * count, cells)
-    positions, sizes = fields[0::3], fields[1::3]
-    ends = list(map(add, positions, sizes))
-    first, log_max = positions[0], int(log.max_offset)
-    view = log.warm_view(first, ends[-1])
-    if view is None or first < log_max - limits.memory_bytes or max(sizes) == FILLER_SIZE:
+    min_offset, max_offset = queue.min_offset, queue.max_offset
+    if not min_offset <= offset < max_offset:
         return None
-    sums = list(accumulate(sizes))
-    taken = max(min(bisect_right(sums, limits.bytes_max), count_max, limits.count_max), 1)
-    if taken < count:
-        positions, ends = positions[:taken], ends[:taken]
+    cells = queue.peek_cells(offset, max(min(count_max, limits.count_max), 1))
+    if not cells or isinstance(cells, ColdRange):
+        return None
+    taken = len(cells) // CELL_BYTES
+    fields = _unpacker(taken)(cells)
+    positions, sizes = fields[0::3], fields[1::3]
+    taken_bytes = sum(sizes)
+    if taken_bytes > limits.bytes_max:
+        if max(sizes) == FILLER_SIZE:
+            return None
+        sums = list(accumulate(sizes))
+        taken = max(bisect_right(sums, limits.bytes_max), 1)
+        positions, sizes, taken_bytes = positions[:taken], sizes[:taken], sums[taken - 1]
+    first, last = positions[0], positions[-1]
+    end, log_max = last + sizes[-1], log.max_offset
+    view = log.warm_view(first, end)
+    if view is None or first < log_max - limits.memory_bytes:
+        return None
     begin = first - first % log.file_bytes
-    parts: list[Buffer]
-    if tuple(ends[:-1]) == positions[1:]:
-        parts = [view[first - begin : ends[-1] - begin]]
+    part: Buffer
+    if end - first == taken_bytes and tuple(accumulate(sizes[:-1], initial=first)) == positions:
+        part = view[first - begin : end - begin]
     else:
-        parts = [b"".join([view[at - begin : end - begin] for at, end in zip(positions, ends, strict=True)])]
-    behind = log_max - positions[-1]
+        part = b"".join([view[at - begin : at - begin + size] for at, size in zip(positions, sizes, strict=True)])
+        if len(part) != taken_bytes:
+            return None
     return GetResult(
-        GetStatus.FOUND, offset + taken, min_offset, max_offset, parts, sums[taken - 1], taken, False, behind
+        GetStatus.FOUND, offset + taken, min_offset, max_offset, (part,), taken_bytes, taken, False, log_max - last
     )
+
+
+@lru_cache(maxsize=1024)
+def _unpacker(count: int) -> Callable[[bytes], tuple[int, ...]]:
+    """Reads so many cells at once, as numbers one after the other."""
+    return Struct(">" + "qiq" * count).unpack
 
 
 def read_record(log: CommitLog, position: int, size: int) -> Steps[Buffer | None]:

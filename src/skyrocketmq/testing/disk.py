@@ -38,7 +38,19 @@ TOTAL_BYTES = 1 << 40  # the size of a disk whose capacity nobody limits
 START_MS = 1_700_000_000_000
 
 _READS = frozenset(
-    {"open", "exists", "list", "is_directory", "read", "pread", "pread_cached", "map", "modified_ms", "usage"}
+    {
+        "open",
+        "exists",
+        "list",
+        "is_directory",
+        "read",
+        "pread",
+        "pread_cached",
+        "is_cached",
+        "map",
+        "modified_ms",
+        "usage",
+    }
 )
 
 
@@ -69,6 +81,11 @@ class FaultyFile:
         content = self._checked()
         _raise(self._disk._enter("pread_cached", self._path))
         return content.read_cached(length, position)
+
+    def is_cached(self, position: int, length: int) -> bool:
+        content = self._checked()
+        _raise(self._disk._enter("is_cached", self._path))
+        return content.is_cached(position, length)
 
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
         content = self._checked(to_write=errno.EBADF)

@@ -54,9 +54,11 @@ class FileContent:
 
     def read_cached(self, length: int, position: int) -> bytes | None:
         """What `read` gives, if no page of it has to come from the device."""
-        if not self._cold.isdisjoint(_pages(position, position + length)):
-            return None
-        return os.pread(self._fd, length, position)
+        return os.pread(self._fd, length, position) if self.is_cached(position, length) else None
+
+    def is_cached(self, position: int, length: int) -> bool:
+        """Whether no page of that range has to come from the device."""
+        return self._cold.isdisjoint(_pages(position, position + length))
 
     def cool(self) -> None:
         """Drop the file from the page cache; reading a page brings it back."""

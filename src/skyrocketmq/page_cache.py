@@ -1,0 +1,75 @@
+"""Which parts of a file are in memory: the one question about the page cache that Python has no call for.
+
+Reading a mapped page that is not in memory waits for the device, and the whole interpreter waits with it. Whoever
+wants to read through a map asks here first.
+
+Rule: the answer is a hint. A page may be dropped the moment after; then the read waits, and is right all the same.
+Where the system has no `mincore`, nothing is ever said to be in memory, and callers take their other way.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from typing import Final
+
+__all__ = ["PageProbe"]
+
+_PAGE_BYTES: Final = mmap.PAGESIZE
+_SPAN_BYTES_MAX: Final = 16 << 20  # asked about at once: the answer has a byte for every page
+
+
+class _Buffer(ctypes.Structure):
+    """`Py_buffer`, as far as its first field: where the bytes are. The rest is room that the interpreter fills."""
+
+    _fields_ = (("address", ctypes.c_void_p), ("rest", ctypes.c_byte * 128))
+
+
+def _find_mincore() -> ctypes._NamedFuncPointer | None:
+    if os.name != "posix":
+        return None
+    function = getattr(ctypes.CDLL(None), "mincore", None)
+    if function is not None:
+        function.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
+    return function
+
+
+_mincore = _find_mincore()
+
+
+class PageProbe:
+    """A map of a file that nobody reads, only asks about. Lives as long as the file is open."""
+
+    __slots__ = ("_address", "_found", "_map", "_size")
+
+    def __init__(self, fd: int, size: int) -> None:
+        self._size = size
+        self._map = mmap.mmap(fd, size, access=mmap.ACCESS_READ)
+        self._address = _address_of(self._map)
+        self._found = ctypes.create_string_buffer(_SPAN_BYTES_MAX // _PAGE_BYTES + 2)
+
+    def has(self, position: int, length: int) -> bool:
+        """Whether all these bytes are in memory. Too many at once are said not to be."""
+        if _mincore is None or length > _SPAN_BYTES_MAX or position + length > self._size:
+            return False
+        begin = position - position % _PAGE_BYTES
+        span = position + length - begin
+        if _mincore(self._address + begin, span, self._found):
+            return False
+        return b"\0" not in self._found[: -(-span // _PAGE_BYTES)]
+
+    def close(self) -> None:
+        self._map.close()
+
+
+def _address_of(mapped: mmap.mmap) -> int:
+    """Where a read-only map lies; `ctypes` itself tells it only of writable ones."""
+    buffer = _Buffer()
+    get, release = ctypes.pythonapi.PyObject_GetBuffer, ctypes.pythonapi.PyBuffer_Release
+    if get(ctypes.py_object(mapped), ctypes.byref(buffer), 0):
+        raise BufferError("the map has no address")  # the interpreter raises its own before this
+    try:
+        return int(buffer.address)
+    finally:
+        release(ctypes.byref(buffer))

@@ -13,7 +13,8 @@ Rule 1: `add` numbers and packs, nothing is written before `commit` (or before t
 far is committed on the way). Whoever reads queues commits first, so a reader never sees half a batch.
 Rule 2: log first, then queues and index, from memory; nothing is read back. If the log cannot be written, the numbers
 that were given out are taken back, and the messages do not exist.
-Rule 3: a queue or index that cannot be written keeps its part in memory and stops the store from taking more. The
+Rule 3: with a transient pool a commit leaves the messages in memory, hidden from readers; see there.
+Rule 4: a queue or index that cannot be written keeps its part in memory and stops the store from taking more. The
 messages are in the log and count as stored.
 """
 
@@ -40,6 +41,7 @@ from skyrocketmq.store.index_file import KeyPlace
 from skyrocketmq.store.record_shape import RecordShape
 from skyrocketmq.store.statistics import StoreStatistics
 from skyrocketmq.store.statuses import PutStatus, Refusal, RunningFlag, RunningState
+from skyrocketmq.store.transient_pool import TransientPool
 from skyrocketmq.wire.java import CRC_LONG_FROM_BYTES, CRC_MASK, body_crc
 from skyrocketmq.wire.records import BLANK_BYTES, HEAD_BYTES, HEADS, MESSAGE_MAGIC
 
@@ -86,6 +88,7 @@ class Appender:
         clock: Clock,
         store_host: bytes,
         message_bytes_max: int,
+        pool: TransientPool | None = None,
     ) -> None:
         self.now_ms = 0  # store time of the messages being added
         self.refusal: Refusal | None = None  # why the last `add` or `commit` failed
@@ -98,6 +101,7 @@ class Appender:
         self._state = state
         self._statistics = statistics
         self._clock = clock
+        self._pool = pool
         self._position = int(log.max_offset)  # where the next record begins
         self._limit = log.limit
         self._pieces: list[bytes] = []
@@ -120,6 +124,11 @@ class Appender:
     def set_message_bytes_max(self, message_bytes_max: int) -> None:
         """The largest body; may change at run time."""
         self._body_bytes_max = message_bytes_max
+
+    def set_pool_pages(self, least_pages: int) -> None:
+        """With so many pages the transient pool is written at once; may change at run time."""
+        if self._pool is not None:
+            self._pool.least_pages = least_pages
 
     def follow_log(self) -> None:
         """Start at the log's end, which recovery or a slave's copying has moved."""
@@ -317,12 +326,15 @@ class Appender:
         was_broken, self._is_broken = self._is_broken, False
         if was_broken:
             self.follow_log()
-        if self._arrivals:  # also of what was stored before the failure
-            arrivals, self._arrivals = self._arrivals, []
-            failure = self.refusal, self.failed_from
-            self.on_arrival(arrivals)
-            self.refusal, self.failed_from = failure  # whoever listens may have put something himself
+        if self._arrivals and (self._pool is None or not self._pool.byte_count):
+            self._tell_arrivals()  # also of what was stored before the failure
         return not was_broken
+
+    def _tell_arrivals(self) -> None:
+        arrivals, self._arrivals = self._arrivals, []
+        failure = self.refusal, self.failed_from
+        self.on_arrival(arrivals)
+        self.refusal, self.failed_from = failure  # whoever listens may have put something himself
 
     def settle(self) -> bool:
         """Write what another's open batch has added so far, so that readers see it and `put` comes after it.
@@ -335,7 +347,8 @@ class Appender:
 
     def _make_room(self, total: int) -> bool:
         """Go on in the next file, committing what belongs to this one; False, with `refusal`, if there is none."""
-        if self._is_broken or (self._pieces and not self._write()):
+        if self._is_broken or (self._pieces and not self._write()) or not self._write_pool():
+            self.refusal = self.refusal or self._state.refusal
             return False
         self.follow_log()
         if self._state.refusal is not None:  # also where a batch was begun without asking
@@ -362,6 +375,9 @@ class Appender:
         log, first = self._log, self._log.max_offset
         pieces, self._pieces = self._pieces, []
         count, self._count = self._count, 0
+        if self._pool is not None:
+            self._put_into_pool(self._pool, b"".join(pieces), count)
+            return True
         started = self._clock.monotonic()
         try:
             log.append(b"".join(pieces))
@@ -396,6 +412,44 @@ class Appender:
     def _is_gone(self, arrival: Arrival) -> bool:
         queue = self._queues.find(arrival.topic, arrival.queue_id)
         return queue is None or arrival.max_offset > queue.max_offset
+
+    # --------------------------------------------------------------------------------------------- transient pool
+
+    def _put_into_pool(self, pool: TransientPool, data: bytes, count: int) -> None:
+        keys, self._keys = self._keys, []
+        pool.add(data, count, keys, self.now_ms)
+        for queue in self._queues.dirty:
+            queue.hide_from(self._log.max_offset)
+        if pool.is_due(len(self._queues.dirty)):
+            self._write_pool()
+
+    def write_pool(self) -> bool:
+        """Write what waits in the transient pool, and show it to readers. False if that failed: it waits on."""
+        is_written = self._write_pool()
+        if is_written and self._arrivals and not self._pieces:
+            self._tell_arrivals()
+        return is_written
+
+    def _write_pool(self) -> bool:
+        pool = self._pool
+        if pool is None or not pool.byte_count:
+            return True
+        started = self._clock.monotonic()
+        try:
+            self._log.append(pool.data())
+        except (StoreError, OSError) as error:
+            if self._state.raise_flag(RunningFlag.POOL_WRITE_ERROR, str(error)):
+                logger.error("acknowledged messages not written yet", extra={"count": pool.count, "error": str(error)})
+            return False
+        if self._state.lower_flag(RunningFlag.POOL_WRITE_ERROR):
+            logger.info("acknowledged messages are written now", extra={"count": pool.count})
+        self._statistics.put(pool.count, pool.byte_count, self._clock.monotonic() - started)
+        self.newest_ms = pool.newest_ms
+        self._queues.show_all()
+        for keys, now_ms in pool.keys:
+            self._put_keys(keys, now_ms)
+        pool.clear()
+        return True
 
     # ------------------------------------------------------------------------------------------------------- index
 

@@ -54,6 +54,7 @@ class ConsumeQueue:
         "_read_start",
         "_starts",
         "_synced_files",
+        "hidden_bytes",
         "is_dirty",
         "is_watched",
         "min_offset",
@@ -76,6 +77,7 @@ class ConsumeQueue:
         self.tail = bytearray()  # cells that are not in the files yet
         self.written_bytes = 0  # end of what is in the files, and begin of the tail
         self.synced_bytes = 0  # end of what is known to be durable
+        self.hidden_bytes = 0  # at the end of the tail: cells of messages that wait in the transient pool
         self.is_dirty = False  # listed for the next write-out
         self.is_watched = False  # somebody waits for the next message
         self._disk = disk
@@ -92,8 +94,8 @@ class ConsumeQueue:
 
     @property
     def max_offset(self) -> QueueOffset:
-        """One more than the offset of the newest message."""
-        return QueueOffset((self.written_bytes + len(self.tail)) // CELL_BYTES)
+        """One more than the offset of the newest message that can be read."""
+        return QueueOffset((self.written_bytes + len(self.tail) - self.hidden_bytes) // CELL_BYTES)
 
     @property
     def is_empty(self) -> bool:
@@ -111,6 +113,8 @@ class ConsumeQueue:
         start = at - at % self._file_bytes
         end = min(at + count * CELL_BYTES, start + self._file_bytes)
         written = self.written_bytes
+        if self.hidden_bytes:
+            end = min(end, written + len(self.tail) - self.hidden_bytes)
         if at >= written:
             return bytes(self.tail[at - written : end - written])
         if start not in self._starts:
@@ -211,6 +215,17 @@ class ConsumeQueue:
         self.tail += FILLER * (offset - self.max_offset)
         self.next_offset = offset
 
+    def hide_from(self, log_offset: int) -> None:
+        """Let readers see no message from this log offset on: those are not in the log yet."""
+        low, high = 0, len(self.tail) // CELL_BYTES
+        while low < high:
+            middle = (low + high) // 2
+            if _log_offset_and_size(self.tail, middle * CELL_BYTES)[0] < log_offset:
+                low = middle + 1
+            else:
+                high = middle
+        self.hidden_bytes = len(self.tail) - low * CELL_BYTES
+
     def take_back(self, log_offset: int) -> None:
         """Forget the cells of messages from this log offset on, which could not be written to the log after all."""
         tail = self.tail
@@ -220,6 +235,7 @@ class ConsumeQueue:
 
     def write_out(self) -> None:
         """Write the tail to the files. Raises `DiskFull` or `OSError`; what was not written stays in memory."""
+        assert not self.hidden_bytes, "the log comes first"
         while self.tail:
             at = self.written_bytes
             start = at - at % self._file_bytes
@@ -337,6 +353,7 @@ class ConsumeQueue:
             self._open_files.forget(path)
         self._starts = []
         self._synced_files = 0
+        self.hidden_bytes = 0
         self.tail.clear()
         self.written_bytes = self.synced_bytes = self.next_offset = 0
         self.min_offset = QueueOffset(0)

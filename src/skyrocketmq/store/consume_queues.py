@@ -98,6 +98,11 @@ class ConsumeQueues:
             del dirty[:done]
         return bool(dirty)
 
+    def show_all(self) -> None:
+        """What was hidden is in the log now."""
+        for queue in self.dirty:
+            queue.hidden_bytes = 0
+
     def take_back(self, log_offset: int) -> None:
         """Forget the cells of messages from this log offset on: the log could not take them."""
         for queue in self.dirty:

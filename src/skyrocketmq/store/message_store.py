@@ -54,6 +54,7 @@ from skyrocketmq.store.snapshot import load_snapshot
 from skyrocketmq.store.statistics import StoreStatistics
 from skyrocketmq.store.statuses import GetStatus, PutStatus, Refusal, RunningFlag, RunningState
 from skyrocketmq.store.threads import run_to_end
+from skyrocketmq.store.transient_pool import TransientPool
 from skyrocketmq.store.upkeep import Upkeep
 
 __all__ = ["MessageStore", "NewMessage", "PutResult"]
@@ -133,6 +134,7 @@ class MessageStore:
             clock=clock,
             store_host=store_host,
             message_bytes_max=config.message_bytes_max,
+            pool=TransientPool(least_pages=config.commit_least_pages) if config.uses_transient_pool else None,
         )
         self.flusher = LogFlusher(
             self.log,
@@ -360,6 +362,7 @@ class MessageStore:
     async def flush(self) -> None:
         """Make the log durable as it is now. Raises `FlushFailed`."""
         self.appender.settle()
+        self.appender.write_pool()
         await self.flusher.flush()
 
     async def checkpoint(self) -> None:

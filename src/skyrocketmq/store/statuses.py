@@ -78,6 +78,7 @@ class RunningFlag(IntFlag):
     FLUSH_FAILED = 32  # ours: an fsync failed, so nothing written since the last good one is known to be durable
     CLOSED = 64  # ours: not started, or stopped
     NO_LOG_FILE = 128  # ours: the log is full and there is no space for its next file
+    POOL_WRITE_ERROR = 256  # ours: what waits in the transient pool cannot be written
 
 
 _REMARKS: Final = (  # the first that applies is told
@@ -95,6 +96,10 @@ _REMARKS: Final = (  # the first that applies is told
         "a consume queue cannot be written, it is tried again every second: see the log",
     ),
     (RunningFlag.INDEX_WRITE_ERROR, "the index cannot be written, it is tried again every second: see the log"),
+    (
+        RunningFlag.POOL_WRITE_ERROR,
+        "the transient pool cannot be written to the log, it is tried again: see the log",
+    ),
     (RunningFlag.NOT_WRITABLE, "the store is switched to reading only"),
 )
 _UNWRITABLE: Final = ~RunningFlag.NOT_READABLE

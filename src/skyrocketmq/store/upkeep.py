@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
 from skyrocketmq.config import BrokerRole, FlushDiskType, StoreConfig
 from skyrocketmq.errors import DiskFull, FlushFailed, StoreError
-from skyrocketmq.ports import Clock, Disk, every
+from skyrocketmq.ports import Clock, Disk
 from skyrocketmq.store.appender import Appender
 from skyrocketmq.store.checkpoint import CheckpointTimes, save_checkpoint
 from skyrocketmq.store.commit_log import CommitLog
@@ -32,7 +32,7 @@ __all__ = ["Upkeep"]
 logger = logging.getLogger(__name__)
 
 WRITE_OUT_COUNT: Final = 256  # queues written out before other work gets its turn
-UNTIMED_FLUSH_S: Final = 0.01  # where the log is to be flushed as messages come
+UNTIMED_FLUSH_MS: Final = 10  # where the log is to be flushed as messages come
 RETRY_S: Final = 1.0
 
 
@@ -63,49 +63,65 @@ class Upkeep:
         self._state = state
         self._spare_wanted = asyncio.Event()
         self.turn = asyncio.Lock()  # guards syncing and deleting the files of queues, and writing the checkpoint
-        self._log_flushed_at = clock.monotonic()
+        self._log_flushed_at = self._pool_written_at = clock.monotonic()
         log.on_spare_wanted = self._spare_wanted.set
 
     def jobs(self) -> list[asyncio.Task[None]]:
         """Start the background work."""
         config = self._config
-        interval_s = config.flush_interval_ms / 1000
         if config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
-            flush_log = self._flusher.run(idle_flush_s=interval_s)
+            flush_log = self._flusher.run(idle_flush_s=config.flush_interval_ms / 1000)
         else:
-            if not config.flush_timed:
-                interval_s = min(interval_s, UNTIMED_FLUSH_S)
-            flush_log = every(
-                interval_s, self._flush_log, clock=self._clock, on_error=_log_failure("log could not be flushed")
+            flush_log = self._repeat(self._flush_interval_ms, self._flush_log, "log could not be flushed")
+        works = {
+            "store-flush-log": flush_log,
+            "store-flush-queues": self._repeat(
+                lambda: self._config.queue_flush_interval_ms, self.flush_queues, "consume queues could not be flushed"
+            ),
+            "store-checkpoint": self._repeat(
+                lambda: self._config.queue_flush_thorough_interval_ms, self.checkpoint, "no checkpoint written"
+            ),
+            "store-reserve-files": self._reserve_files(),
+        }
+        if config.uses_transient_pool:
+            works["store-write-pool"] = self._repeat(
+                lambda: self._config.commit_interval_ms, self._write_pool, "transient pool could not be written"
             )
-        flush_queues = every(
-            config.queue_flush_interval_ms / 1000,
-            self.flush_queues,
-            clock=self._clock,
-            on_error=_log_failure("consume queues could not be flushed"),
-        )
-        checkpoint = every(
-            config.queue_flush_thorough_interval_ms / 1000,
-            self.checkpoint,
-            clock=self._clock,
-            on_error=_log_failure("no checkpoint written"),
-        )
         is_empty_copy = config.broker_role is BrokerRole.SLAVE and not self._log.file_starts
         if not self._log.limit and not is_empty_copy:  # where an empty copy begins is for its master to say
             self._spare_wanted.set()
         create = asyncio.get_running_loop().create_task
-        return [
-            create(flush_log, name="store-flush-log"),
-            create(flush_queues, name="store-flush-queues"),
-            create(checkpoint, name="store-checkpoint"),
-            create(self._reserve_files(), name="store-reserve-files"),
-        ]
+        return [create(work, name=name) for name, work in works.items()]
+
+    async def _repeat(self, interval_ms: Callable[[], int], work: Callable[[], Awaitable[None]], failure: str) -> None:
+        """Run `work` for ever, each time after the interval that is configured then; a failed run is not the last."""
+        while True:
+            await self._clock.sleep(interval_ms() / 1000)
+            try:
+                await work()
+            except Exception as error:
+                is_expected = isinstance(error, (StoreError, OSError))
+                logger.error(failure, extra={"error": str(error)}, exc_info=not is_expected)
 
     def apply_config(self, config: StoreConfig) -> None:
-        """Follow a change of intervals; those of the timers themselves take effect at the next start."""
+        """Follow a change: an interval counts from the next run of its work on."""
         self._config = config
+        self._appender.set_pool_pages(config.commit_least_pages)
 
     # --------------------------------------------------------------------------------------------------------- log
+
+    def _flush_interval_ms(self) -> int:
+        interval_ms = self._config.flush_interval_ms
+        return interval_ms if self._config.flush_timed else min(interval_ms, UNTIMED_FLUSH_MS)
+
+    async def _write_pool(self) -> None:
+        """One round with a transient pool: many pages now, a few after a while."""
+        now = self._clock.monotonic()
+        is_thorough = now - self._pool_written_at >= self._config.commit_thorough_interval_ms / 1000
+        self._appender.settle()  # which writes it where it is large
+        if is_thorough:
+            self._pool_written_at = now
+            self._appender.write_pool()
 
     async def _flush_log(self) -> None:
         """One round of asynchronous flushing: whole pages now, a begun page after a while."""
@@ -163,10 +179,18 @@ class Upkeep:
 
     async def _write_out_queues(self) -> None:
         """Write cells to their files, a number of queues at a time. Raises what the disk raises."""
+        self._log_first()
         while self._write_out(WRITE_OUT_COUNT):
             await self._clock.sleep(0)
 
+    def _log_first(self) -> None:
+        """Cells of what waits in the transient pool must not reach a file before their messages do."""
+        self._appender.settle()
+        if not self._appender.write_pool():
+            raise StoreError("the transient pool could not be written to the log, it is tried again")
+
     def _write_out(self, count_max: int | None) -> bool:
+        self._log_first()
         try:
             has_more = self._queues.write_out(count_max)
         except (StoreError, OSError):
@@ -185,7 +209,7 @@ class Upkeep:
             self._appender.put_late_keys()
             await self._write_out_queues()
             # From here to the snapshot nothing else runs: log, queues and index are seen at one and the same moment.
-            self._appender.settle()
+            self._log_first()
             self._log.erase_garbage()
             self._write_out(None)
             snapshot = self._snapshot()
@@ -229,7 +253,7 @@ class Upkeep:
     async def delete_topic(self, topic: str) -> None:
         """Empty the queues of a topic and delete their files. Its records stay in the log until that is cleaned."""
         async with self.turn:
-            self._appender.settle()
+            self._log_first()
             files, directories = self._queues.clear_topic(topic)
             try:
                 await run_to_end(self._disk, self._delete, files, directories)
@@ -245,10 +269,3 @@ class Upkeep:
                 self._disk.remove_directory(directory)
             except OSError as error:
                 logger.warning("directory stays", extra={"path": str(directory), "error": str(error)})
-
-
-def _log_failure(text: str) -> Callable[[Exception], None]:
-    def log(error: Exception) -> None:
-        logger.error(text, extra={"error": str(error)}, exc_info=not isinstance(error, (StoreError, OSError)))
-
-    return log

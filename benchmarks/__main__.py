@@ -7,10 +7,10 @@ import signal
 import sys
 from pathlib import Path
 
-from benchmarks import broker, client, namesrv
+from benchmarks import broker, client, flush, namesrv
 from benchmarks.report import APACHE, OURS, write_json
 
-BENCHMARKS = {namesrv.NAME: namesrv, broker.NAME: broker, client.NAME: client}
+BENCHMARKS = {namesrv.NAME: namesrv, broker.NAME: broker, client.NAME: client, flush.NAME: flush}
 
 
 def main() -> int:

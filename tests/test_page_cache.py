@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
+from skyrocketmq.page_cache import PageLock
 from skyrocketmq.ports import LocalDisk
 
 PAGE = 4096
@@ -49,3 +52,22 @@ def test_bytes_beyond_the_file_as_it_was_opened_are_never_said_to_be_there(tmp_p
     finally:
         file.close()
         disk.close()
+
+
+def test_pages_are_locked_in_memory_until_they_are_let_go(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(16 * 4096))
+    with path.open("rb") as file:
+        try:
+            lock = PageLock(file.fileno(), 16 * 4096)
+        except PermissionError:
+            pytest.skip("this user may not lock memory")
+        assert locked_kib() >= 64
+        lock.release()
+        lock.release()
+        assert locked_kib() == 0
+
+
+def locked_kib() -> int:
+    [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmLck")]
+    return int(line.split()[1])

@@ -1,4 +1,4 @@
-"""Which parts of a file are in memory: the one question about the page cache that Python has no call for.
+"""Which parts of a file are in memory, and keeping them there: what Python has no calls for.
 
 Reading a mapped page that is not in memory waits for the device, and the whole interpreter waits with it. Whoever
 wants to read through a map asks here first.
@@ -10,11 +10,12 @@ Where the system has no `mincore`, nothing is ever said to be in memory, and cal
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 from typing import Final
 
-__all__ = ["PageProbe"]
+__all__ = ["PageLock", "PageProbe"]
 
 _PAGE_BYTES: Final = mmap.PAGESIZE
 _SPAN_BYTES_MAX: Final = 16 << 20  # asked about at once: the answer has a byte for every page
@@ -61,6 +62,32 @@ class PageProbe:
 
     def close(self) -> None:
         self._map.close()
+
+
+class PageLock:
+    """A map of a file whose pages the system keeps in memory until `release`. Raises `OSError` where it may not."""
+
+    __slots__ = ("_map",)
+
+    def __init__(self, fd: int, length: int) -> None:
+        self._map: mmap.mmap | None = mmap.mmap(fd, length, access=mmap.ACCESS_READ)
+        try:
+            lock = getattr(ctypes.CDLL(None, use_errno=True), "mlock", None) if os.name == "posix" else None
+            if lock is None:
+                raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+            lock.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+            if lock(_address_of(self._map), length):
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number))
+        except OSError:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Let the system take the pages away again; unmapping ends the lock."""
+        if self._map is not None:
+            self._map.close()
+            self._map = None
 
 
 def _address_of(mapped: mmap.mmap) -> int:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from skyrocketmq.errors import StoreLocked
-from skyrocketmq.page_cache import PageProbe
+from skyrocketmq.page_cache import PageLock, PageProbe
 
 __all__ = [
     "Clock",
@@ -175,6 +175,10 @@ class File(Protocol):
         """Map the first `length` bytes. The caller closes the map; the file may be closed before it."""
         ...
 
+    def pin(self, length: int) -> Callable[[], None]:
+        """Lock the first `length` bytes in memory until the returned function is called. Blocks; raises `OSError`."""
+        ...
+
     def fdatasync(self) -> None:
         """Make everything written so far durable, mapped pages included. Blocks: call it through `Disk.run`."""
         ...
@@ -303,6 +307,9 @@ class LocalFile:
 
     def map(self, length: int, *, writable: bool = False) -> mmap.mmap:
         return mmap.mmap(self._fd, length, access=mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ)
+
+    def pin(self, length: int) -> Callable[[], None]:
+        return PageLock(self._fd, length).release
 
     def fdatasync(self) -> None:
         os.fdatasync(self._fd)

@@ -215,3 +215,51 @@ async def test_a_real_disk_flushes(tmp_path: Path) -> None:
         assert len(check(disk, config).records) == 20
     finally:
         disk.close()
+
+
+# --------------------------------------------------------------------------------------------------------- warm files
+
+
+async def test_the_next_file_is_warmed_up_and_locked_and_let_go_once_the_log_has_left_it() -> None:
+    clock = ManualClock()
+    disk = memory_disk()
+    async with open_store(disk, store_config(warm_files=True, warm_flush_pages=1), clock=clock) as store:
+        await clock.settle()
+        first, second, third = (ROOT / "commitlog" / f"{number * 4096:020d}" for number in range(3))
+        assert disk.pinned == [first]
+        put_ok(store, new_message(body=b"x" * 2500))
+        await clock.settle()
+        assert disk.pinned == [first, second]
+        put_ok(store, new_message(body=b"x" * 2500))
+        await clock.settle()
+        assert disk.pinned == [second, third]
+    assert disk.pinned == []
+    check(disk)
+
+
+async def test_a_system_that_does_not_lock_pages_is_told_and_the_store_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = ManualClock()
+    disk = memory_disk()
+    disk.fail("pin", error=errno.EPERM, times=None)
+    async with open_store(disk, store_config(warm_files=True), clock=clock) as store:
+        await clock.settle()
+        put_ok(store, new_message(body=b"x" * 2500))
+        await clock.settle()
+        assert disk.pinned == []
+        assert any("not locked in memory" in record.message for record in caplog.records)
+        put_ok(store, new_message(body=b"x" * 2500))
+    check(disk)
+
+
+async def test_intervals_may_change_while_the_store_is_open() -> None:
+    clock = ManualClock()
+    async with open_store(memory_disk(), WIDE, clock=clock) as store:
+        store.apply_config(store_config(commit_log_file_bytes=1 << 20, flush_interval_ms=10_000, flush_least_pages=1))
+        await clock.advance(0.6)
+        put_ok(store, new_message(body=b"x" * 20_000))
+        await clock.advance(5)
+        assert store.flushed_offset == 0
+        await clock.advance(6)
+        assert store.flushed_offset == store.log.max_offset

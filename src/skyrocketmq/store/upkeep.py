@@ -26,6 +26,7 @@ from skyrocketmq.store.index import Index
 from skyrocketmq.store.snapshot import Snapshot, save_snapshot
 from skyrocketmq.store.statuses import RunningFlag, RunningState
 from skyrocketmq.store.threads import run_to_end
+from skyrocketmq.store.warm_up import PinnedFiles, warm_up
 
 __all__ = ["Upkeep"]
 
@@ -62,6 +63,7 @@ class Upkeep:
         self._flusher = flusher
         self._state = state
         self._spare_wanted = asyncio.Event()
+        self._pinned = PinnedFiles()
         self.turn = asyncio.Lock()  # guards syncing and deleting the files of queues, and writing the checkpoint
         self._log_flushed_at = self._pool_written_at = clock.monotonic()
         log.on_spare_wanted = self._spare_wanted.set
@@ -137,6 +139,12 @@ class Upkeep:
 
     async def _reserve_files(self) -> None:
         """Reserve the next log file whenever half of the present one is used."""
+        try:
+            await self._reserve_for_ever()
+        finally:
+            self._pinned.keep_only(set())
+
+    async def _reserve_for_ever(self) -> None:
         while True:
             await self._spare_wanted.wait()
             self._spare_wanted.clear()
@@ -158,6 +166,19 @@ class Upkeep:
             else:
                 self._log.spare_ready(path)
                 self._log_goes_on()
+                if self._config.warm_files:
+                    await self._warm_up(path)
+
+    async def _warm_up(self, path: Path) -> None:
+        """Bring a file into memory before it is used, and let go of those that the log has left."""
+        pages = self._config.warm_flush_pages
+        try:
+            unpin = await run_to_end(self._disk, warm_up, self._disk, path, self._log.file_bytes, step_pages=pages)
+        except OSError as error:
+            logger.warning("file not warmed up", extra={"path": str(path), "error": str(error)})
+            return
+        self._pinned.add(path, unpin)
+        self._pinned.keep_only({file.path for file in self._log.files[-1:]} | {path})
 
     def _log_goes_on(self) -> None:
         if self._state.lower_flag(RunningFlag.NO_LOG_FILE):

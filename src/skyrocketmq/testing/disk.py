@@ -48,6 +48,7 @@ _READS = frozenset(
         "pread_cached",
         "is_cached",
         "map",
+        "pin",
         "modified_ms",
         "usage",
     }
@@ -119,6 +120,13 @@ class FaultyFile:
             raise disk_error(errno.EACCES, self._path)
         return mapped
 
+    def pin(self, length: int) -> Callable[[], None]:
+        content = self._checked()
+        _raise(self._disk._enter("pin", self._path))
+        content.read(length, 0)
+        self._disk.pinned.append(self._path)
+        return lambda: self._disk.pinned.remove(self._path)
+
     def fdatasync(self) -> None:
         content = self._checked()
         error = self._disk._enter("fdatasync", self._path)
@@ -176,6 +184,7 @@ class FaultyDisk:
         self.capacity_bytes = capacity_bytes
         self.crash_at = crash_at
         self.calls: list[DiskCall] = []  # those that change something, in order
+        self.pinned: list[Path] = []  # files that are locked in memory
         self.is_powered = True
         self._clock = clock
         self._sync_seconds = sync_seconds

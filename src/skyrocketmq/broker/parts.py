@@ -20,6 +20,7 @@ from skyrocketmq.broker.message_writer import MessageWriter
 from skyrocketmq.broker.notices import ChangeNotices
 from skyrocketmq.broker.offset_moved import OffsetMovedEvents
 from skyrocketmq.broker.pull import PullHandler
+from skyrocketmq.broker.pull_path import PullPath
 from skyrocketmq.broker.registration import Registrar
 from skyrocketmq.broker.runtime_figures import RuntimeFigures
 from skyrocketmq.broker.send import SendPath
@@ -136,7 +137,10 @@ class BrokerParts:
         self.pulls.register(main)
 
         self._headers = SendHeaders(self._open_topic)
-        self._send_paths = [SendPath(store, durability, self._headers, dispatcher) for dispatcher in (main, fast)]
+        self._send_paths = [
+            SendPath(store, durability, self._headers, dispatcher, pulls=pulls)
+            for dispatcher, pulls in ((main, PullPath(self.pulls)), (fast, None))
+        ]
         self.main_feed: Feed = self._send_paths[0].feed
         self.fast_feed: Feed = self._send_paths[1].feed
         tables.topics.listeners.append(self._topics_changed)

@@ -71,24 +71,27 @@ class PullHandler:
         """Answer a pull, now if its messages are in memory or there are none; or hold it."""
         return self._pull(frame, connection, is_first_run=True)
 
+    def pull_at_once(self, header: PullMessageHeader) -> tuple[GetResult, int] | None:
+        """The messages and the suggested broker, for a pull without a filter whose messages are in memory; else None.
+
+        Raises the `BrokerError` that is the pull's answer. Nothing has changed then, nor for None.
+        """
+        plan = self._check(header)
+        if plan.tag_codes is not None:
+            return None
+        found = self._store.get_resident(plan.topic, plan.queue_id, plan.offset, plan.count_max)
+        if found is None:
+            return None
+        self._commit_offset(header, plan)
+        return found, self._suggested_broker(plan, found)
+
     def _pull(
         self, frame: Frame, connection: Connection, *, is_first_run: bool
     ) -> Frame | Awaitable[Frame | None] | None:
         header = read_header(PullMessageHeader, frame)
-        plan = check_pull(
-            header,
-            config=self._config.current,
-            topics=self._topics,
-            groups=self._groups,
-            consumers=self._consumers,
-        )
-        if is_first_run and (header.sys_flag or 0) & PULL_COMMIT_OFFSET:
-            self._offsets.commit(
-                group=plan.group.group_name,
-                topic=plan.topic,
-                queue_id=plan.queue_id,
-                offset=header.commit_offset or 0,
-            )
+        plan = self._check(header)
+        if is_first_run:
+            self._commit_offset(header, plan)
         found = self._store.get_messages(
             plan.topic, plan.queue_id, plan.offset, plan.count_max, tag_codes=plan.tag_codes
         )
@@ -97,6 +100,24 @@ class PullHandler:
         if isinstance(found, Pending):
             return self._answer_cold(frame, connection, header, plan, found, is_first_run)
         return self._answer(frame, connection, header, plan, found, may_hold=is_first_run)
+
+    def _check(self, header: PullMessageHeader) -> PullPlan:
+        return check_pull(
+            header,
+            config=self._config.current,
+            topics=self._topics,
+            groups=self._groups,
+            consumers=self._consumers,
+        )
+
+    def _commit_offset(self, header: PullMessageHeader, plan: PullPlan) -> None:
+        if (header.sys_flag or 0) & PULL_COMMIT_OFFSET:
+            self._offsets.commit(
+                group=plan.group.group_name,
+                topic=plan.topic,
+                queue_id=plan.queue_id,
+                offset=header.commit_offset or 0,
+            )
 
     async def _answer_cold(
         self,

@@ -4,8 +4,8 @@ A hot module. A buffer is a batch: all plain sends in it become records that are
 answers leave with one. Steps a message: find its frame, recognise its header (`send_headers`), add its record
 (`Appender.add`), format its answer. No object is made for it but its record's head, its cell and its answer.
 
-Rule 1: this path takes plain sends only. Any other frame, and a send that cannot be added, is handled by the
-dispatcher, after what came before it has been stored: requests of one connection act in the order of their sending.
+Rule 1: this path takes plain sends only. Any other frame, and a send that cannot be added, is handled by `PullPath` or
+the dispatcher, after what came before it has been stored: requests of one connection act in the order of their sending.
 Rule 2: an answer leaves only when its message is stored as safely as the broker's settings and the message ask for.
 Rule 3: a failed write takes back what it could not store; those sends are answered with the reason, the others with
 success.
@@ -18,11 +18,13 @@ from struct import Struct
 from typing import Final
 
 from skyrocketmq.broker.durability import Durability
+from skyrocketmq.broker.pull_path import PullPath
 from skyrocketmq.broker.send_headers import SendHeaders
 from skyrocketmq.broker.send_rules import put_status_answer
 from skyrocketmq.errors import ProtocolError
 from skyrocketmq.net import Connection, Dispatcher
 from skyrocketmq.net.dispatch import REPLY_BYTES_TOGETHER_MAX, encode_reply
+from skyrocketmq.net.outbox import Part
 from skyrocketmq.store import MessageStore
 from skyrocketmq.store.appender import REFUSED
 from skyrocketmq.store.statuses import PutStatus, Refusal
@@ -38,18 +40,25 @@ _number: Final = Struct(">i").pack
 
 
 class SendPath:
-    """A feed for a broker's connections: plain sends here, everything else to the dispatcher."""
+    """A feed for a broker's connections: plain sends here, common pulls to `PullPath`, the rest to the dispatcher."""
 
     def __init__(
-        self, store: MessageStore, durability: Durability, headers: SendHeaders, dispatcher: Dispatcher
+        self,
+        store: MessageStore,
+        durability: Durability,
+        headers: SendHeaders,
+        dispatcher: Dispatcher,
+        *,
+        pulls: PullPath | None,
     ) -> None:
         self.accept_from_ms = 0  # before this time sends are refused, in the general way
         self._store = store
         self._durability = durability
         self._headers = headers
         self._dispatcher = dispatcher
+        self._pulls = pulls  # None where nobody may pull
 
-    def feed(self, data: bytes, connection: Connection) -> tuple[int, Sequence[bytes]]:
+    def feed(self, data: bytes, connection: Connection) -> tuple[int, Sequence[Part]]:
         """Handle the complete frames of a buffer; see `Connection`."""
         appender = self._store.appender
         if not appender.begin() or appender.now_ms < self.accept_from_ms:
@@ -62,7 +71,8 @@ class SendPath:
         read_json, read_binary = headers.read_json, headers.read_binary
         add = appender.add
         born_host = connection.peer_host
-        answers: list[bytes] = []  # these may leave
+        pulls = self._pulls if self._dispatcher.before is None else None
+        answers: list[Part] = []  # these may leave
         answer_bytes = 0
         patient: list[bytes] = []  # to messages that were added; they leave when those are stored, and safe
         hasty: list[bytes] = []  # the same, of senders who do not wait for the disk or a slave
@@ -95,18 +105,23 @@ class SendPath:
             # What was added so far comes first, and what follows may not see half a batch.
             answers += self._settle(patient, hasty, connection)
             patient, hasty = [], []
-            try:
-                answer = self._handle_other(data, place, connection)
-            except ProtocolError as error:
-                connection.refuse(error)
-                return end, answers
-            if answer:
-                answers.append(answer)
-                answer_bytes += len(answer)
+            pulled = pulls.answer_json(data, header_at, body_at) if is_json and pulls is not None else None
+            if pulled is None:
+                try:
+                    answer = self._handle_other(data, place, connection)
+                except ProtocolError as error:
+                    connection.refuse(error)
+                    return end, answers
+                if answer:
+                    answers.append(answer)
+                    answer_bytes += len(answer)
+            else:
+                answers += pulled
+                answer_bytes += sum(map(len, pulled))
             if answer_bytes > REPLY_BYTES_TOGETHER_MAX or connection.is_paused or not appender.begin():
                 return end, answers
         settled = self._settle(patient, hasty, connection)
-        return used_bytes, answers + settled if answers else settled
+        return used_bytes, [*answers, *settled] if answers else settled
 
     def _handle_other(self, data: bytes, place: tuple[int, int, int, int], connection: Connection) -> bytes:
         """Let the dispatcher handle a frame; its answer, empty if there is none now."""

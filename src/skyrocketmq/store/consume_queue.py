@@ -49,9 +49,9 @@ class ConsumeQueue:
         "_directory",
         "_disk",
         "_file_bytes",
+        "_last_path",
+        "_last_start",
         "_open_files",
-        "_read_path",
-        "_read_start",
         "_starts",
         "_synced_files",
         "hidden_bytes",
@@ -85,8 +85,8 @@ class ConsumeQueue:
         self._directory = directory
         self._file_bytes = file_bytes
         self._starts: list[int] = []  # of the files, in order
-        self._read_start = -1  # of the file that was read last: the next read is most likely of the same one
-        self._read_path = directory
+        self._last_start = -1  # of the file that was read or written last: the next time it is most likely the same
+        self._last_path = directory
         self._synced_files = 0  # how many of them have their names for sure
 
     def __repr__(self) -> str:
@@ -120,13 +120,17 @@ class ConsumeQueue:
         if start not in self._starts:
             return None
         stop = min(end, written)
-        if start != self._read_start:
-            self._read_start, self._read_path = start, self._directory / file_name(start)
-        path = self._read_path
+        path = self._last_path if start == self._last_start else self._path(start)
         data = self._open_files.get(path).pread_cached(stop - at, at - start)
         if data is None:
             return ColdRange(self._open_files, path, at - start, stop - at)
         return data + self.tail[: end - written] if end > written else data
+
+    def _path(self, start: int) -> Path:
+        """The same object as the last time, if it is the same file: making and comparing paths takes microseconds."""
+        if start != self._last_start:
+            self._last_start, self._last_path = start, self._directory / file_name(start)
+        return self._last_path
 
     def next_file_offset(self, offset: int) -> int:
         """The first offset of the file after the one with this offset."""
@@ -239,7 +243,7 @@ class ConsumeQueue:
         while self.tail:
             at = self.written_bytes
             start = at - at % self._file_bytes
-            path = self._directory / file_name(start)
+            path = self._path(start)
             data = bytes(self.tail[: start + self._file_bytes - at])
             try:
                 if start not in self._starts:

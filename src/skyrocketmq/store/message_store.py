@@ -386,26 +386,33 @@ class MessageStore:
         None while the store is not readable. `tag_codes`: only messages whose tags have one of these hashes;
         `matches`: only those whose record it accepts.
         """
+        if tag_codes is None and matches is None:
+            resident = self.get_resident(topic, queue_id, offset, count_max)
+            if resident is not None:
+                return resident
         if not self.state.is_readable:
             return None
         self.appender.settle()
         started = self._clock.monotonic()
-        result: GetResult | Pending[GetResult] | None = None
-        if tag_codes is None and matches is None:
-            result = self._get_resident(topic, queue_id, offset, count_max)
-        if result is None:
-            result = self._reads.start(self._get(topic, queue_id, offset, count_max, tag_codes, matches))
+        result = self._reads.start(self._get(topic, queue_id, offset, count_max, tag_codes, matches))
         self.statistics.got(self._clock.monotonic() - started, is_cold=isinstance(result, Pending))
         return result
 
-    def _get_resident(self, topic: str, queue_id: int, offset: int, count_max: int) -> GetResult | None:
+    def get_resident(self, topic: str, queue_id: int, offset: int, count_max: int) -> GetResult | None:
+        """The same for the common read, which finds messages and all of them in memory; None if it is not that."""
+        if not self.state.is_readable:
+            return None
+        self.appender.settle()
         queue = self.queues.find(topic, queue_id)
         if queue is None:
             return None
+        started = self._clock.monotonic()
         result = read_resident(self.log, queue, offset, count_max, limits=self._limits)
         if result is not None:
-            self.statistics.get_found += 1
-            self.statistics.get_count += result.count
+            statistics = self.statistics
+            statistics.got(self._clock.monotonic() - started, is_cold=False)
+            statistics.get_found += 1
+            statistics.get_count += result.count
         return result
 
     async def read_messages(

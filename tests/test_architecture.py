@@ -21,6 +21,7 @@ PARTS = [
     "store",
     "net",
     "nameserver",
+    "ha",
     "broker",
     "client",
     "admin",

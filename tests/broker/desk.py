@@ -17,6 +17,7 @@ from skyrocketmq.broker.identity import BrokerIdentity
 from skyrocketmq.broker.name_servers import NameServers
 from skyrocketmq.broker.registration import Registrar
 from skyrocketmq.broker.runtime_figures import RuntimeFigures
+from skyrocketmq.broker.slave_progress import CommitTimes
 from skyrocketmq.broker.tables import BrokerTables
 from skyrocketmq.config import BrokerConfig, BrokerRole, ConfigHolder, StoreConfig
 from skyrocketmq.net import Client, Dispatcher, Server
@@ -99,6 +100,7 @@ class Desk:
             topics=tables.topics,
             consumers=tables.consumers,
             offsets=tables.offsets,
+            commit_times=CommitTimes(self.clock),
             store=self.store,
             disk=self.disk,
             clock=self.clock,

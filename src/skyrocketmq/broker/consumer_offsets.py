@@ -10,7 +10,7 @@ Keys are `topic@group`, as in the file: neither a topic nor a group may contain 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 __all__ = ["ConsumerOffsets", "young_queue_start"]
 
@@ -22,17 +22,19 @@ class ConsumerOffsets:
 
     def __init__(self) -> None:
         self.change_count = 0
+        # Told of each offset that a group changes: key, queue id, and the offset before.
+        self.on_commit: Callable[[str, int, int | None], object] = _nobody
         self._table: dict[str, Queues] = {}
 
     def commit(self, *, group: str, topic: str, queue_id: int, offset: int) -> None:
         queues = self._table.get(key := f"{topic}@{group}")
         if queues is None:
-            self._table[key] = {queue_id: offset}
-        elif queues.get(queue_id) != offset:
+            queues = self._table[key] = {}
+        before = queues.get(queue_id)
+        if before != offset:
             queues[queue_id] = offset
-        else:
-            return
-        self.change_count += 1
+            self.change_count += 1
+            self.on_commit(key, queue_id, before)
 
     def find(self, *, group: str, topic: str, queue_id: int) -> int | None:
         queues = self._table.get(f"{topic}@{group}")
@@ -76,6 +78,10 @@ class ConsumerOffsets:
             if self._table.get(key) != queues:
                 self._table[key] = dict(queues)
                 self.change_count += 1
+
+
+def _nobody(key: str, queue_id: int, before: int | None) -> None:
+    """Nobody has to know of single offsets."""
 
 
 def young_queue_start(*, min_offset: int, is_first_cold: bool) -> int | None:

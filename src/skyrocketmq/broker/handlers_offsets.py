@@ -5,6 +5,7 @@ from __future__ import annotations
 from skyrocketmq.broker.answers import refusal, required
 from skyrocketmq.broker.clients import ConsumerTable
 from skyrocketmq.broker.consumer_offsets import ConsumerOffsets, young_queue_start
+from skyrocketmq.broker.slave_progress import AGE_FIELD, KNOWS_AGES_FIELD, CommitTimes
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.model import MessageQueue
@@ -40,6 +41,7 @@ class OffsetHandlers:
         topics: TopicTable,
         consumers: ConsumerTable[Connection],
         offsets: ConsumerOffsets,
+        commit_times: CommitTimes,
         store: MessageStore,
         disk: Disk,
         clock: Clock,
@@ -48,6 +50,7 @@ class OffsetHandlers:
         self._topics = topics
         self._consumers = consumers
         self._offsets = offsets
+        self._commit_times = commit_times
         self._store = store
         self._disk = disk
         self._clock = clock
@@ -92,22 +95,30 @@ class OffsetHandlers:
         return young_queue_start(min_offset=min_offset, is_first_cold=is_first_cold)
 
     def commit_offset(self, frame: Frame, connection: Connection) -> Frame:
-        """15: how far a group is now; taken as it is said."""
+        """15: how far a group is now; taken as it is said.
+
+        From a slave it is what groups committed there a while ago: it counts unless they committed here since.
+        """
         header = decode_header(UpdateConsumerOffsetHeader, frame.ext)
-        self._offsets.commit(
-            group=required(header.consumer_group, "consumerGroup", frame),
-            topic=required(header.topic, "topic", frame),
-            queue_id=required(header.queue_id, "queueId", frame),
-            offset=required(header.commit_offset, "commitOffset", frame),
-        )
-        return frame.reply()
+        group = required(header.consumer_group, "consumerGroup", frame)
+        topic = required(header.topic, "topic", frame)
+        queue_id = required(header.queue_id, "queueId", frame)
+        offset = required(header.commit_offset, "commitOffset", frame)
+        age_ms = (frame.ext or {}).get(AGE_FIELD) or ""
+        if not age_ms.isdecimal():
+            self._offsets.commit(group=group, topic=topic, queue_id=queue_id, offset=offset)
+            return frame.reply()
+        if self._commit_times.is_unchanged_for(f"{topic}@{group}", queue_id, int(age_ms)):
+            self._offsets.commit(group=group, topic=topic, queue_id=queue_id, offset=offset)
+        known = self._offsets.find(group=group, topic=topic, queue_id=queue_id)
+        return _offset_answer(frame, offset if known is None else known)
 
     def list_offsets(self, frame: Frame, connection: Connection) -> Frame:
         """43: the offsets of all groups, for slaves."""
         # Java reads numbers as keys with and without quotation marks; with them a large table is written fifty times
         # faster, and slaves ask for it every ten seconds.
         body = encode_body(ConsumerOffsetTable(offset_table=self._offsets.table()), standard_json=True)
-        return frame.reply(body=body)
+        return frame.reply(ext={KNOWS_AGES_FIELD: "true"}, body=body)
 
     async def list_delay_offsets(self, frame: Frame, connection: Connection) -> Frame:
         """45: how far delayed messages are delivered, for slaves: what the file holds."""

@@ -22,6 +22,7 @@ from skyrocketmq.broker.offset_moved import OffsetMovedEvents
 from skyrocketmq.broker.pull import PullHandler
 from skyrocketmq.broker.pull_path import PullPath
 from skyrocketmq.broker.registration import Registrar
+from skyrocketmq.broker.replication import Replication
 from skyrocketmq.broker.runtime_figures import RuntimeFigures
 from skyrocketmq.broker.send import SendPath
 from skyrocketmq.broker.send_back import SendBackHandler
@@ -50,6 +51,7 @@ class BrokerParts:
         tables: BrokerTables,
         registrar: Registrar,
         delay: DelayDelivery,
+        replication: Replication,
         *,
         store_host: bytes,
         disk: Disk,
@@ -62,7 +64,7 @@ class BrokerParts:
         self._clock = clock
         self._notices = ChangeNotices(tables.consumers.members_of, clock=clock)
         self.figures = RuntimeFigures(store.statistics, clock)
-        durability = self._durability = Durability(store)
+        durability = self._durability = Durability(store, replication.replicas)
         writer = MessageWriter(store, on_delayed=delay.arrived)
         self.clients = ClientHandlers(
             config=config,
@@ -81,6 +83,7 @@ class BrokerParts:
             consumers=tables.consumers,
             offsets=tables.offsets,
             store=store,
+            replication=replication,
             offset_moved=OffsetMovedEvents(writer, broker_name=identity.broker_name, host=store_host, clock=clock),
             clock=clock,
         )
@@ -121,6 +124,7 @@ class BrokerParts:
                 topics=tables.topics,
                 consumers=tables.consumers,
                 offsets=tables.offsets,
+                commit_times=replication.commit_times,
                 store=store,
                 disk=disk,
                 clock=clock,

@@ -7,6 +7,7 @@ answer, in one write, and are not copied on the way.
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import Final
 
 from skyrocketmq.broker.answers import read_header
 from skyrocketmq.broker.clients import ConsumerTable
@@ -15,8 +16,9 @@ from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.held_pulls import HeldPull, HeldPulls
 from skyrocketmq.broker.offset_moved import OffsetMovedEvents
 from skyrocketmq.broker.pull_rules import PullPlan, check_pull, pull_code
+from skyrocketmq.broker.replication import Replication
 from skyrocketmq.broker.topics import TopicTable
-from skyrocketmq.config import BrokerConfig, ConfigHolder
+from skyrocketmq.config import BrokerConfig, BrokerRole, ConfigHolder
 from skyrocketmq.errors import broker_error
 from skyrocketmq.model.flags import PULL_COMMIT_OFFSET, PULL_SUSPEND
 from skyrocketmq.net import Connection, Dispatcher
@@ -28,6 +30,8 @@ from skyrocketmq.wire.frames import Frame, encode_head
 from skyrocketmq.wire.headers_pull import PullMessageHeader
 
 __all__ = ["PullHandler"]
+
+BEHIND_PAUSE_MS: Final = 1000
 
 
 class PullHandler:
@@ -42,6 +46,7 @@ class PullHandler:
         consumers: ConsumerTable[Connection],
         offsets: ConsumerOffsets,
         store: MessageStore,
+        replication: Replication,
         offset_moved: OffsetMovedEvents,
         clock: Clock,
     ) -> None:
@@ -51,6 +56,8 @@ class PullHandler:
         self._consumers = consumers
         self._offsets = offsets
         self._store = store
+        self._is_slave = store.config.broker_role is BrokerRole.SLAVE
+        self._replication = replication
         self._offset_moved = offset_moved
         self._is_stopping = False
         self.held = HeldPulls(clock, self._run_again)
@@ -111,7 +118,8 @@ class PullHandler:
         )
 
     def _commit_offset(self, header: PullMessageHeader, plan: PullPlan) -> None:
-        if (header.sys_flag or 0) & PULL_COMMIT_OFFSET:
+        # Who can pull from a slave and from the master commits at the master: what comes here may be older.
+        if (header.sys_flag or 0) & PULL_COMMIT_OFFSET and not self._is_slave:
             self._offsets.commit(
                 group=plan.group.group_name,
                 topic=plan.topic,
@@ -142,6 +150,9 @@ class PullHandler:
         may_hold: bool,
     ) -> Frame | None:
         code = pull_code(found.status, plan.offset)
+        is_moved = code == ResponseCode.PULL_OFFSET_MOVED
+        if is_moved and self._is_slave and not self._store.config.offset_check_in_slave:
+            return self._answer_behind(frame, connection, header, plan, found, may_hold=may_hold)
         # Nothing arrives at a gap in a queue's files: its consumer is told at once where to go on.
         is_at_end = code == ResponseCode.PULL_NOT_FOUND and found.status is not GetStatus.OFFSET_FOUND_NULL
         if is_at_end and (header.sys_flag or 0) & PULL_SUSPEND:
@@ -149,22 +160,32 @@ class PullHandler:
                 raise broker_error(ResponseCode.SERVICE_NOT_AVAILABLE, "the broker is stopping: ask again in a while")
             if may_hold and self._hold(frame, connection, header, plan):
                 return None
-        if code == ResponseCode.PULL_OFFSET_MOVED:
+        if is_moved and not self._is_slave:
             self._offset_moved.store(plan, found.next_offset)
-        answer = frame.reply(
-            code,
-            remark=found.status.name,
-            ext={
-                "suggestWhichBrokerId": str(self._suggested_broker(plan, found)),
-                "nextBeginOffset": str(found.next_offset),
-                "minOffset": str(found.min_offset),
-                "maxOffset": str(found.max_offset),
-            },
-        )
+        answer = _answer_of(frame, code, found, suggested_id=self._suggested_broker(plan, found))
         if not found.parts:
             return answer
         connection.write([encode_head(answer, found.byte_count), *found.parts])
         return None
+
+    def _answer_behind(
+        self,
+        frame: Frame,
+        connection: Connection,
+        header: PullMessageHeader,
+        plan: PullPlan,
+        found: GetResult,
+        *,
+        may_hold: bool,
+    ) -> Frame | None:
+        """A slave has no message there, which says little: it may merely be behind. The master is to be asked again.
+
+        As long as there is no master, that would be at once and for ever: so the pull waits here for a moment.
+        """
+        waits = may_hold and (header.sys_flag or 0) & PULL_SUSPEND and not self._replication.is_following
+        if waits and self._hold(frame, connection, header, plan, timeout_ms_max=BEHIND_PAUSE_MS):
+            return None
+        return _answer_of(frame, ResponseCode.PULL_RETRY_IMMEDIATELY, found, suggested_id=plan.group.broker_id)
 
     def _suggested_broker(self, plan: PullPlan, found: GetResult) -> int:
         if not self._config.current.slave_read_enable:
@@ -173,9 +194,19 @@ class PullHandler:
 
     # ------------------------------------------------------------------------------------------------------- holding
 
-    def _hold(self, frame: Frame, connection: Connection, header: PullMessageHeader, plan: PullPlan) -> bool:
+    def _hold(
+        self,
+        frame: Frame,
+        connection: Connection,
+        header: PullMessageHeader,
+        plan: PullPlan,
+        *,
+        timeout_ms_max: int | None = None,
+    ) -> bool:
         config = self._config.current
         timeout_ms = (header.suspend_timeout_ms or 0) if config.long_polling else config.short_polling_ms
+        if timeout_ms_max is not None:
+            timeout_ms = min(timeout_ms, timeout_ms_max)
         queue = self._store.queue(plan.topic, plan.queue_id)
         held = HeldPull(frame, connection, queue=queue, offset=plan.offset, tag_codes=plan.tag_codes)
         return self.held.hold(held, timeout_s=max(0, timeout_ms) / 1000)
@@ -191,6 +222,19 @@ class PullHandler:
             connection.send_later(answer)
         elif answer is not None:
             connection.start_handler(_send_when_done(answer, frame, connection), name="held pull")
+
+
+def _answer_of(frame: Frame, code: int, found: GetResult, *, suggested_id: int) -> Frame:
+    return frame.reply(
+        code,
+        remark=found.status.name,
+        ext={
+            "suggestWhichBrokerId": str(suggested_id),
+            "nextBeginOffset": str(found.next_offset),
+            "minOffset": str(found.min_offset),
+            "maxOffset": str(found.max_offset),
+        },
+    )
 
 
 async def _send_when_done(work: Awaitable[Frame | None], frame: Frame, connection: Connection) -> None:

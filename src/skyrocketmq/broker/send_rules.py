@@ -12,7 +12,7 @@ from typing import Final
 from skyrocketmq.broker.answers import no_such_group
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.topics import TopicTable
-from skyrocketmq.config import BrokerConfig
+from skyrocketmq.config import BrokerConfig, BrokerRole
 from skyrocketmq.errors import IllegalArgument, broker_error
 from skyrocketmq.model import SubscriptionGroupConfig, TopicConfig
 from skyrocketmq.model.names import CLOSED_TOPICS, PERM_WRITE, check_topic, is_retry_topic, retry_topic
@@ -74,6 +74,12 @@ def check_send(topic: str, config: BrokerConfig, topics: TopicTable, *, now_ms: 
             ResponseCode.SYSTEM_ERROR,
             f"broker {config.broker_name} takes messages from {config.start_accept_send_at_ms} on "
             "(startAcceptSendRequestTimeStamp), and it is not that time yet",
+        )
+    if config.store.broker_role is BrokerRole.SLAVE:
+        raise broker_error(
+            ResponseCode.SERVICE_NOT_AVAILABLE,
+            f"SERVICE_NOT_AVAILABLE: {config.broker_name} is a slave here and takes no messages: send to its master, or "
+            "to another broker",
         )
     known = topics.find(topic)
     if not config.permission & PERM_WRITE and known is not None and known.order:

@@ -30,6 +30,7 @@ from skyrocketmq.broker.registration import (
     REFRESH_ADDRESSES_INTERVAL_S,
     Registrar,
 )
+from skyrocketmq.broker.replication import Replication
 from skyrocketmq.broker.runtime_figures import SAMPLE_INTERVAL_S
 from skyrocketmq.broker.tables import BrokerTables
 from skyrocketmq.config import BrokerConfig, ConfigChange, ConfigHolder, Loaded
@@ -59,12 +60,14 @@ class Broker:
         store: MessageStore,
         tables: BrokerTables,
         parts: BrokerParts,
+        replication: Replication,
     ) -> None:
         self.identity = identity
         self.config = config
         self.store = store
         self.tables = tables
         self.parts = parts
+        self.replication = replication
 
     @property
     def address(self) -> str:
@@ -129,8 +132,13 @@ async def _open(
     )
     name_servers = NameServers(holder, client, clock=clock, link=link)
     registrar = Registrar(identity, holder, tables.topics, name_servers, disk=disk, clock=clock)
+    replication = await opened.enter_async_context(
+        Replication.open(
+            identity, holder, store, tables, registrar, client, ha_socket, disk=disk, clock=clock, link=link
+        )
+    )
     parts = BrokerParts(
-        identity, holder, store, tables, registrar, delay, store_host=store_host, disk=disk, clock=clock
+        identity, holder, store, tables, registrar, delay, replication, store_host=store_host, disk=disk, clock=clock
     )
     opened.callback(parts.close)
 
@@ -153,7 +161,9 @@ async def _open(
     background = await opened.enter_async_context(Background(clock))
     background.every(SCAN_INTERVAL_S, parts.expire_silent)
     background.every(SAMPLE_INTERVAL_S, parts.figures.sample)
-    background.every(config.offset_flush_interval_ms / 1000, tables.save_offsets, first_after=OFFSETS_FIRST_AFTER_S)
+    offsets_interval_s = config.offset_flush_interval_ms / 1000
+    background.every(offsets_interval_s, tables.save_offsets, first_after=OFFSETS_FIRST_AFTER_S)
+    background.every(offsets_interval_s, replication.save, first_after=OFFSETS_FIRST_AFTER_S)
     delay_interval_s = config.store.delay_offset_flush_interval_ms / 1000
     background.every(delay_interval_s, delay.save_offsets, first_after=OFFSETS_FIRST_AFTER_S)
     watch = CertificateWatch(tls, disk)
@@ -161,19 +171,22 @@ async def _open(
         background.every(CERTIFICATE_CHECK_EVERY_S, watch.check)
 
     tables.topics.listeners.append(registrar.announce)
-    opened.callback(holder.subscribe(lambda change: _follow_config(change, tables, parts)))
+    opened.callback(holder.subscribe(lambda change: _follow_config(change, tables, parts, replication)))
     await registrar.start()
     opened.push_async_callback(registrar.close)
     background.every(registrar.period_s, registrar.register, first_after=FIRST_AFTER_S)
     background.every(RECONNECT_INTERVAL_S, registrar.reconnect)
     background.every(REFRESH_ADDRESSES_INTERVAL_S, registrar.refresh_addresses)
     logger.info("broker started", extra={"broker": identity.broker_name, "address": identity.address})
-    return Broker(identity, holder, store, tables, parts)
+    return Broker(identity, holder, store, tables, parts, replication)
 
 
-def _follow_config(change: ConfigChange[BrokerConfig], tables: BrokerTables, parts: BrokerParts) -> None:
+def _follow_config(
+    change: ConfigChange[BrokerConfig], tables: BrokerTables, parts: BrokerParts, replication: Replication
+) -> None:
     tables.topics.apply_config(change.before, change.after)
     parts.apply_config(change.after)
+    replication.apply_config(change.after.store)
 
 
 async def _numeric(host: str) -> str:

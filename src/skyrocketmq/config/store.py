@@ -356,6 +356,11 @@ class StoreConfig(Section, title="store"):
         changeable=True,
         at_least=0,
     )
+    ha_newest_file_only: bool = conf(
+        "haNewestFileOnly",
+        default=False,
+        doc="an empty slave gets only the newest log file, as from Apache's masters; else the whole log",
+    )
     slave_timeout_ms: int = conf(
         "slaveTimeout",
         default=3000,

@@ -96,7 +96,7 @@ class Dispatcher:
                 self._cells_bytes += CELL_BYTES
         if to_index and sys_flag & _ROLLBACK != _ROLLBACK and (key or shape.keys):
             if store_ms != self._keys_ms or len(self._keys) >= KEYS_AT_ONCE:
-                self._put_keys()
+                self.put_keys()
                 self._keys_ms = store_ms
             if key:
                 self._keys.append((shape.topic, key, log_offset))
@@ -108,7 +108,7 @@ class Dispatcher:
 
     def finish(self) -> None:
         """Write what is still in memory. Raises what the disk raises."""
-        self._put_keys()
+        self.put_keys()
         self._write_out()
 
     def _prepare(self, queue: ConsumeQueue, offset: int, log_offset: int) -> bool:
@@ -180,7 +180,8 @@ class Dispatcher:
             self._quick[name, after] = shape
         return shape
 
-    def _put_keys(self) -> None:
+    def put_keys(self) -> None:
+        """Put the keys of all records so far into the index. Raises what the disk raises."""
         if self._keys and self._index is not None:
             done = 0
             while done < len(self._keys):

@@ -1,0 +1,219 @@
+"""A broker's part in replication: a master serves its slaves, a slave follows its master and copies its tables.
+
+    async with Replication.open(identity, config, store, tables, registrar, client, ha_socket, ...) as replication:
+        durability = Durability(store, replication.replicas)
+
+Where the master is, the name servers tell with every registration; `haMasterAddress` fixes it. While the master is away
+they are asked every second, so that one that comes back elsewhere is found as soon as one that comes back in its place.
+Tables are copied at intervals, with each new connection, and when a message of a new topic has come: who reads from a
+slave does not wait for the topic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from skyrocketmq.broker.identity import BrokerIdentity
+from skyrocketmq.broker.registration import Master, Registrar
+from skyrocketmq.broker.slave_progress import CommitTimes
+from skyrocketmq.broker.slave_tables import SlaveTables
+from skyrocketmq.broker.tables import BrokerTables
+from skyrocketmq.config import BrokerConfig, BrokerRole, ConfigHolder, StoreConfig
+from skyrocketmq.errors import MQError
+from skyrocketmq.ha import MasterService, Replicas, SlaveService
+from skyrocketmq.ha.master import MasterOptions
+from skyrocketmq.ha.slave import SlaveOptions
+from skyrocketmq.net import Client, format_address, parse_address
+from skyrocketmq.ports import Clock, Disk, Link
+from skyrocketmq.store import MessageStore
+from skyrocketmq.store.replica import LogCopy
+
+__all__ = ["Replication"]
+
+logger = logging.getLogger(__name__)
+
+TABLES_FIRST_AFTER_S: Final = 3.0
+TABLES_INTERVAL_S: Final = 10.0
+TABLES_PAUSE_S: Final = 0.2  # between two rounds, however many new topics ask for one
+ADDRESS_CHARACTERS_MIN: Final = 6  # of haMasterAddress: anything shorter is no address, as for Apache's slaves
+HA_PORT_STEP: Final = 1  # a broker's replication port follows its own
+
+
+class Replication:
+    """Made by `open`, which also ends it."""
+
+    def __init__(self, store: MessageStore, *, disk: Disk, clock: Clock) -> None:
+        """Use `open`; this only makes what every role has."""
+        config = store.config
+        self.replicas = Replicas(clock=clock, timeout_ms=config.slave_timeout_ms, lag_bytes_max=config.ha_lag_bytes_max)
+        self.commit_times = CommitTimes(clock)
+        self._service = MasterService(
+            store.log,
+            self.replicas,
+            MasterOptions(
+                heartbeat_s=config.ha_heartbeat_interval_ms / 1000,
+                idle_timeout_s=config.ha_idle_timeout_ms / 1000,
+                piece_bytes_max=config.ha_batch_bytes,
+                newest_file_only=config.ha_newest_file_only,
+            ),
+            disk=disk,
+            clock=clock,
+        )
+        self._follower: _Follower | None = None
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        identity: BrokerIdentity,
+        config: ConfigHolder[BrokerConfig],
+        store: MessageStore,
+        tables: BrokerTables,
+        registrar: Registrar,
+        client: Client,
+        ha_socket: socket.socket,
+        *,
+        disk: Disk,
+        clock: Clock,
+        link: Link,
+    ) -> AsyncIterator[Replication]:
+        """Serve slaves, and follow a master where this is a slave, until the block is left."""
+        replication = cls(store, disk=disk, clock=clock)
+        await replication._service.start(ha_socket, link)
+        try:
+            if store.config.broker_role is not BrokerRole.SLAVE:
+                tables.offsets.on_commit = replication.commit_times.committed
+                yield replication
+                return
+            slave_tables = SlaveTables(tables, store, client, disk=disk, clock=clock)
+            await slave_tables.load()
+            follower = _Follower(identity, config, store, slave_tables, registrar, disk=disk, clock=clock, link=link)
+            replication._follower = follower
+            async with follower.running():
+                yield replication
+        finally:
+            await replication._service.close()
+
+    @property
+    def is_following(self) -> bool:
+        """Whether this is a slave with a connection to its master."""
+        return self._follower is not None and self._follower.is_connected
+
+    def apply_config(self, config: StoreConfig) -> None:
+        """Follow a change of the keys that may change while the broker runs."""
+        self.replicas.timeout_ms = config.slave_timeout_ms
+        self.replicas.lag_bytes_max = config.ha_lag_bytes_max
+
+    async def save(self) -> None:
+        """Write what a slave has to remember for its master. Raises `OSError`."""
+        if self._follower is not None:
+            await self._follower.tables.save()
+
+
+class _Follower:
+    """A slave's two ways to its master: the log through the replication port, the tables by requests."""
+
+    def __init__(
+        self,
+        identity: BrokerIdentity,
+        config: ConfigHolder[BrokerConfig],
+        store: MessageStore,
+        tables: SlaveTables,
+        registrar: Registrar,
+        *,
+        disk: Disk,
+        clock: Clock,
+        link: Link,
+    ) -> None:
+        self.tables = tables
+        self._identity = identity
+        self._registrar = registrar
+        self._clock = clock
+        self._wants_tables = asyncio.Event()
+        store_config = config.current.store
+        self._takes_newest_only = store_config.ha_newest_file_only
+        fixed = store_config.ha_master_address or ""
+        self._fixed = fixed if len(fixed) >= ADDRESS_CHARACTERS_MIN else None
+        self._copy = LogCopy(store, disk, on_new_topic=self._wants_tables.set)
+        self._ha_address: str | None = None
+        self._service = SlaveService(
+            self._copy,
+            SlaveOptions(
+                heartbeat_s=store_config.ha_heartbeat_interval_ms / 1000,
+                idle_timeout_s=store_config.ha_idle_timeout_ms / 1000,
+            ),
+            link=link,
+            clock=clock,
+            find_master=registrar.register,
+            prepare=self._prepare,
+            on_joined=self._wants_tables.set,
+        )
+        registrar.master_listeners.append(self._master_changed)
+        self._set_ha_address(self._fixed or registrar.master.ha_address)
+
+    @property
+    def is_connected(self) -> bool:
+        return self._service.is_connected
+
+    def _master_changed(self, master: Master) -> None:
+        self._set_ha_address(self._fixed or master.ha_address)
+
+    def _set_ha_address(self, address: str | None) -> None:
+        if address is not None and address != self._identity.ha_address:  # a broker never follows itself
+            self._ha_address = address
+            self._service.set_master(address)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        create = asyncio.get_running_loop().create_task
+        tasks = [
+            create(self._service.run(), name="replicate"),
+            create(self._copy_tables(), name="copy the master's tables"),
+        ]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            try:
+                await self.tables.save()
+            except OSError as error:
+                logger.error("progress of groups not saved", extra={"error": str(error)})
+
+    async def _copy_tables(self) -> None:
+        wait_s = TABLES_FIRST_AFTER_S
+        while True:
+            try:
+                async with self._clock.timeout(wait_s):
+                    await self._wants_tables.wait()
+            except TimeoutError:
+                pass
+            self._wants_tables.clear()
+            wait_s = TABLES_INTERVAL_S
+            address = self._master_address()
+            if address is not None:
+                await self.tables.sync(address)
+            await self._clock.sleep(TABLES_PAUSE_S)
+
+    def _master_address(self) -> str | None:
+        """Where the master answers requests: as the name servers say, else beside its replication port."""
+        address = self._registrar.master.address
+        if address is None and self._ha_address is not None and self._service.is_connected:
+            host, port = parse_address(self._ha_address)
+            address = format_address(host, port - HA_PORT_STEP)
+        return None if address == self._identity.address else address
+
+    async def _prepare(self) -> None:
+        address = self._registrar.master.address
+        if self._takes_newest_only or address is None:
+            return
+        try:
+            await self.tables.prepare_empty(self._copy, address)
+        except (MQError, OSError, ValueError) as error:
+            logger.info("the beginning of the master's log not asked for", extra={"error": str(error)})

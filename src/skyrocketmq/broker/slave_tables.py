@@ -1,0 +1,217 @@
+"""A slave's copies of its master's tables: topics, consumer offsets, delay offsets, consumer groups.
+
+Rule 1: each is asked for by an ordinary request, one after the other, every few seconds and as soon as the master is
+back. One that fails keeps no other from being copied.
+Rule 2: topics and groups are replaced when their version is another. Of the offsets each group's are replaced, but for
+those that were committed here and that the master does not know yet: these go to the master first (`slave_progress`).
+Rule 3: how far delayed messages are delivered is written down only once the deliveries themselves are in this copy of
+the log, on disk: a slave that is made a master delivers some twice rather than taking any for delivered that it lacks.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from skyrocketmq.broker.delay_offsets import FILE_NAME as DELAY_FILE_NAME
+from skyrocketmq.broker.saving import Saver
+from skyrocketmq.broker.slave_progress import AGE_FIELD, KNOWS_AGES_FIELD, Place, ProgressTable, SlaveProgress
+from skyrocketmq.broker.tables import BrokerTables
+from skyrocketmq.errors import BrokerError, MQError, broker_error
+from skyrocketmq.net import Client
+from skyrocketmq.ports import Clock, Disk
+from skyrocketmq.store import ConfigFile, MessageStore
+from skyrocketmq.store.replica import LogCopy
+from skyrocketmq.wire.bodies import decode_body
+from skyrocketmq.wire.bodies_tables import (
+    ConsumerOffsetTable,
+    DelayOffsetTable,
+    KvTable,
+    SubscriptionGroupTable,
+    TopicConfigTable,
+)
+from skyrocketmq.wire.codes import RequestCode
+from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.headers_codec import encode_header
+from skyrocketmq.wire.headers_pull import UpdateConsumerOffsetHeader
+
+__all__ = ["SlaveTables"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+TIMEOUT_S: Final = 3.0
+PROGRESS_FILE_NAME: Final = "slaveProgress.json"
+
+
+class SlaveTables:
+    """Copies the tables of a master. `load` first; then `sync` again and again."""
+
+    def __init__(self, tables: BrokerTables, store: MessageStore, client: Client, *, disk: Disk, clock: Clock) -> None:
+        self._tables = tables
+        self._store = store
+        self._client = client
+        self._disk = disk
+        directory = store.config.root_path / "config"
+        self._delay_file = ConfigFile(disk, directory / DELAY_FILE_NAME)
+        self._delays: DelayOffsetTable | None = None  # as last written
+        self._late_delays: tuple[DelayOffsetTable, int] | None = None  # to be written once the log is so long
+        self._progress_path = directory / PROGRESS_FILE_NAME
+        self.progress = SlaveProgress(clock)
+        self._progress_saver = Saver(
+            PROGRESS_FILE_NAME,
+            version=lambda: self.progress.change_count,
+            snapshot=self.progress.table,
+            write=self._write_progress,
+            disk=disk,
+            clock=clock,
+        )
+        self._failing: set[str] = set()
+
+    async def load(self) -> None:
+        """Begin with what was committed before the last stop, and listen to what is committed from now on."""
+        self.progress.restore(await self._disk.run(self._read_progress))
+        self._tables.offsets.on_commit = self.progress.committed
+
+    def _read_progress(self) -> Any:
+        if not self._disk.exists(self._progress_path):
+            return {}
+        try:
+            return msgspec.json.decode(self._disk.read(self._progress_path), type=ProgressTable, strict=False).progress
+        except msgspec.DecodeError as error:
+            logger.warning("progress of before is not readable, ignored", extra={"error": str(error)})
+            return {}
+
+    def _write_progress(self, table: ProgressTable) -> None:
+        self._disk.make_directories(self._progress_path.parent)
+        self._disk.replace(self._progress_path, msgspec.json.encode(table))
+
+    async def save(self) -> None:
+        """Write what waits for the master, if that has changed. Raises `OSError`."""
+        await self._progress_saver.save()
+
+    # ----------------------------------------------------------------------------------------------------------- rounds
+
+    async def sync(self, master: str) -> None:
+        """Copy everything once. What fails is logged, and tried again by the next call."""
+        for name, copy in (
+            ("topics", self._copy_topics),
+            ("consumer offsets", self._copy_offsets),
+            ("delay offsets", self._copy_delays),
+            ("consumer groups", self._copy_groups),
+        ):
+            try:
+                await copy(master)
+            except (MQError, OSError) as error:
+                if name not in self._failing:  # a master that is gone is reported once
+                    logger.warning("table not copied", extra={"table": name, "master": master, "error": str(error)})
+                self._failing.add(name)
+            else:
+                self._failing.discard(name)
+
+    async def _copy_topics(self, master: str) -> None:
+        answer = await self._ask(master, RequestCode.GET_ALL_TOPIC_CONFIG)
+        table = decode_body(TopicConfigTable, answer.body)
+        if table.data_version != self._tables.topics.data_version:
+            self._tables.topics.replace_all(table.topic_config_table, table.data_version)
+
+    async def _copy_groups(self, master: str) -> None:
+        answer = await self._ask(master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        table = decode_body(SubscriptionGroupTable, answer.body)
+        if table.data_version != self._tables.groups.data_version:
+            self._tables.groups.replace_all(table.subscription_group_table, table.data_version)
+
+    # ---------------------------------------------------------------------------------------------------------- offsets
+
+    async def _copy_offsets(self, master: str) -> None:
+        answer = await self._ask(master, RequestCode.GET_ALL_CONSUMER_OFFSET)
+        theirs = {
+            key: dict(queues) for key, queues in decode_body(ConsumerOffsetTable, answer.body).offset_table.items()
+        }
+        knows_ages = (answer.ext or {}).get(KNOWS_AGES_FIELD) == "true"
+        for place in self.progress.places():
+            key, queue_id = place
+            known = theirs.get(key, {}).get(queue_id)
+            settled = await self._hand_over(master, place, known, knows_ages=knows_ages)
+            if settled is not None:
+                theirs.setdefault(key, {})[queue_id] = settled
+        offsets = self._tables.offsets
+        for key, queue_id in self.progress.places():  # committed while we asked
+            topic, _, group = key.rpartition("@")
+            own = offsets.find(group=group, topic=topic, queue_id=queue_id)
+            if own is not None:
+                theirs.setdefault(key, {})[queue_id] = own
+        offsets.merge(theirs)
+        await self._tables.save_offsets()
+        await self.save()
+
+    async def _hand_over(self, master: str, place: Place, known: int | None, *, knows_ages: bool) -> int | None:
+        """Give the master one offset that was committed here; returns the one that counts from now on."""
+        key, queue_id = place
+        topic, _, group = key.rpartition("@")
+        offset = self._tables.offsets.find(group=group, topic=topic, queue_id=queue_id)
+        progress = self.progress.take(place)
+        if offset is None or offset == known or (not knows_ages and known != progress.before):
+            return known
+        ext = encode_header(
+            UpdateConsumerOffsetHeader(consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=offset)
+        )
+        ext[AGE_FIELD] = str(self.progress.age_ms(progress))
+        try:
+            answer = await self._ask(master, RequestCode.UPDATE_CONSUMER_OFFSET, ext)
+        except BrokerError as error:
+            logger.warning("progress refused", extra={"group": group, "topic": topic, "error": str(error)})
+            return known
+        except BaseException:
+            self.progress.put_back(place, progress)
+            raise
+        settled = int((answer.ext or {}).get("offset") or offset)
+        logger.info(
+            "progress handed over",
+            extra={"group": group, "topic": topic, "queue_id": queue_id, "offset": offset, "settled": settled},
+        )
+        return settled
+
+    # ----------------------------------------------------------------------------------------------------------- delays
+
+    async def _copy_delays(self, master: str) -> None:
+        if self._late_delays is None:
+            answer = await self._ask(master, RequestCode.GET_ALL_DELAY_OFFSET)
+            table = decode_body(DelayOffsetTable, answer.body)
+            if table == self._delays:
+                return
+            figures = decode_body(KvTable, (await self._ask(master, RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
+            self._late_delays = (table, int(figures.get("commitLogMaxOffset", "0")))
+        table, log_end = self._late_delays
+        if self._store.log.whole_offset < log_end:
+            return
+        await self._store.flush()
+        await self._disk.run(self._delay_file.save, table)
+        self._delays, self._late_delays = table, None
+
+    # ------------------------------------------------------------------------------------------------------- beginning
+
+    async def prepare_empty(self, copy: LogCopy, master: str) -> None:
+        """Make an empty copy begin where the master's log does.
+
+        To an empty slave Apache's masters send their newest file only. A slave that has something gets all that
+        follows: so the copy begins, by ordinary requests, with the first record.
+        """
+        figures = decode_body(KvTable, (await self._ask(master, RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
+        begin, end = int(figures.get("commitLogMinOffset", "0")), int(figures.get("commitLogMaxOffset", "0"))
+        if begin > 0 and copy.begin_at(begin):
+            return
+        if begin == 0 and end > 0:
+            answer = await self._ask(master, RequestCode.VIEW_MESSAGE_BY_ID, {"offset": "0"})
+            if copy.is_empty:
+                copy.append(0, [answer.body])
+                copy.dispatch()
+
+    async def _ask(self, master: str, code: RequestCode, ext: dict[str, str | None] | None = None) -> Frame:
+        answer = await self._client.request(master, Frame(code, ext=ext), TIMEOUT_S)
+        if answer.code:
+            raise broker_error(answer.code, answer.remark, address=master)
+        return answer

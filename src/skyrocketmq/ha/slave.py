@@ -1,0 +1,249 @@
+"""The slave's side of replication: one connection to the master, for as long as the broker runs.
+
+A hot module: all that the master stores passes here.
+
+Rule 1: what has arrived together is written together, then reported, then dispatched: a synchronous sender waits for
+the first two only.
+Rule 2: where the copy ends is all that the slave has to say. After whatever happened, a new connection and the next
+report put everything right; nothing is remembered from one connection to the next.
+Rule 3: a master that is gone is dialled again at least twice a second; its address is asked for anew meanwhile.
+Rule 4: a master that does not fit (another log, other file sizes) is not followed. That is said once, loudly, and
+tried again, since an operator may put it right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, cast
+
+from skyrocketmq.errors import IllegalArgument, MQError, ProtocolError, StoreError
+from skyrocketmq.net.addresses import parse_address
+from skyrocketmq.ports import Clock, Link, Timer
+from skyrocketmq.store.replica import LogCopy, NotContinuous
+from skyrocketmq.wire.replication import PieceDecoder, encode_report
+
+__all__ = ["SlaveOptions", "SlaveService"]
+
+logger = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_S: Final = 1.0  # a new attempt finds a machine that has come back sooner than a patient one
+RETRY_FIRST_S: Final = 0.05
+RETRY_MAX_S: Final = 0.5
+LOOK_FOR_MASTER_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlaveOptions:
+    heartbeat_s: float = 5.0
+    idle_timeout_s: float = 20.0
+
+
+async def _nothing() -> None:
+    """What is done where nobody has to be asked."""
+
+
+class SlaveService:
+    """Follows a master. `run` it as a task; cancel that to stop.
+
+    `find_master` is awaited now and then while there is no connection: it should end in a call of `set_master`.
+    `prepare` is awaited before an empty copy asks for the log. `on_joined` is called with each new connection.
+    """
+
+    def __init__(
+        self,
+        copy: LogCopy,
+        options: SlaveOptions,
+        *,
+        link: Link,
+        clock: Clock,
+        find_master: Callable[[], Awaitable[object]] = _nothing,
+        prepare: Callable[[], Awaitable[object]] = _nothing,
+        on_joined: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._copy = copy
+        self._options = options
+        self._link = link
+        self._clock = clock
+        self._find_master = find_master
+        self._prepare = prepare
+        self._on_joined = on_joined
+        self._master: str | None = None
+        self._connection: _MasterConnection | None = None
+        self._finding: asyncio.Task[None] | None = None
+        self._said: str | None = None  # the last complaint: each is logged once
+
+    @property
+    def is_connected(self) -> bool:
+        return self._connection is not None and self._connection.is_open
+
+    def set_master(self, address: str | None) -> None:
+        """Where the master takes slaves; None changes nothing, because one that is gone may come back there."""
+        if address is None or address == self._master:
+            return
+        self._master = address
+        if self._connection is not None:
+            self._connection.end("the master has another address now")
+
+    async def run(self) -> None:
+        """Copy for ever."""
+        failures = 0
+        looked_at = self._clock.monotonic()
+        try:
+            while True:
+                if self._master is not None:
+                    failures = 0 if await self._follow(self._master) else failures + 1
+                if self._clock.monotonic() - looked_at >= LOOK_FOR_MASTER_S:
+                    looked_at = self._clock.monotonic()
+                    if self._finding is None or self._finding.done():  # one that takes long holds nothing up
+                        self._finding = asyncio.get_running_loop().create_task(self._ask_for_master())
+                await self._clock.sleep(min(RETRY_FIRST_S * 2.0 ** min(failures, 10), RETRY_MAX_S))
+        finally:
+            if self._connection is not None:
+                self._connection.end("this broker is stopping")
+            if self._finding is not None:
+                self._finding.cancel()
+            self._copy.close()
+
+    async def _ask_for_master(self) -> None:
+        try:
+            await self._find_master()
+        except (MQError, OSError) as error:
+            logger.debug("master not found", extra={"error": str(error)})
+
+    async def _follow(self, address: str) -> bool:
+        """One connection, from its beginning to its end; whether anything came through it."""
+        connection = _MasterConnection(self._copy, self._options, clock=self._clock)
+        try:
+            host, port = parse_address(address)
+            self._copy.dispatch()  # of what the disk may have refused before
+            if self._copy.is_empty:
+                await self._prepare()
+            async with self._clock.timeout(CONNECT_TIMEOUT_S):
+                await self._link.connect(lambda: connection, host, port)
+        except (OSError, TimeoutError, IllegalArgument, StoreError) as error:
+            connection.end(str(error))
+            self._complain(address, f"no connection: {error or type(error).__name__}")
+            return False
+        self._connection = connection
+        self._on_joined()
+        reason = await connection.wait_ended()
+        self._connection = None
+        if connection.has_received:
+            self._said = None
+        self._complain(address, reason)
+        return connection.has_received
+
+    def _complain(self, address: str, reason: str) -> None:
+        if reason != self._said:
+            logger.warning("not replicating", extra={"master": address, "reason": reason, "end": self._copy.end})
+            self._said = reason
+
+
+class _MasterConnection(asyncio.Protocol):
+    """One connection to the master."""
+
+    def __init__(self, copy: LogCopy, options: SlaveOptions, *, clock: Clock) -> None:
+        self.has_received = False
+        self.is_open = False
+        self._copy = copy
+        self._options = options
+        self._clock = clock
+        self._decoder = PieceDecoder()
+        self._transport: asyncio.Transport | None = None
+        self._reason = ""
+        self._ended = asyncio.Event()
+        self._heard_at = self._reported_at = clock.monotonic()
+        self._reported = 0
+        self._timer: Timer | None = None
+
+    async def wait_ended(self) -> str:
+        """Wait for the end of the connection; the reason for it."""
+        await self._ended.wait()
+        return self._reason
+
+    def end(self, reason: str) -> None:
+        self._reason = self._reason or reason
+        self.is_open = False
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if self._reason:  # given up while it was being made
+            self._transport.abort()
+            return
+        self.is_open = True
+        self._heard_at = self._clock.monotonic()
+        self._report()
+        self._set_timer()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.end(f"the connection was lost: {error}" if error else "the master closed the connection: see its log")
+        self._ended.set()
+
+    # ---------------------------------------------------------------------------------------------------------- copying
+
+    def data_received(self, data: bytes) -> None:
+        if not self.is_open:
+            return
+        self._heard_at = self._clock.monotonic()
+        if not self.has_received:
+            logger.info("replicating", extra={"from": self._copy.end})
+            self.has_received = True
+        try:
+            self._take(data)
+        except NotContinuous as error:
+            logger.error("the master's log does not fit this copy", extra={"reason": str(error)})
+            self.end(str(error))
+        except (ProtocolError, StoreError, OSError) as error:
+            self.end(str(error))
+
+    def _take(self, data: bytes) -> None:
+        copy = self._copy
+        try:
+            begin, end, run = 0, 0, list[memoryview]()
+            for offset, piece in self._decoder.feed(data):
+                if run and (offset != end or copy.is_file_start(offset)):
+                    copy.append(begin, run)
+                    run = []
+                if not piece:
+                    if not run and not copy.is_empty and offset != copy.end:
+                        raise NotContinuous(f"the master goes on at {offset}, the copy ends at {copy.end}")
+                    continue
+                if not run:
+                    begin = offset
+                run.append(piece)
+                end = offset + len(piece)
+            if run:
+                copy.append(begin, run)
+        finally:
+            if copy.end > self._reported:
+                self._report()
+            copy.dispatch()
+
+    def _report(self) -> None:
+        assert self._transport is not None, "it is called on a connection"
+        self._reported = self._copy.end
+        self._reported_at = self._clock.monotonic()
+        self._transport.write(encode_report(self._reported))
+
+    # ------------------------------------------------------------------------------------------------------------ time
+
+    def _set_timer(self) -> None:
+        options, now = self._options, self._clock.monotonic()
+        due_at = min(self._reported_at + options.heartbeat_s, self._heard_at + options.idle_timeout_s)
+        self._timer = self._clock.call_later(max(due_at - now, 0.001), self._look)
+
+    def _look(self) -> None:
+        options, now = self._options, self._clock.monotonic()
+        if now - self._heard_at >= options.idle_timeout_s:
+            self.end(f"nothing was heard of the master for {options.idle_timeout_s:g} s")
+            return
+        if now - self._reported_at >= options.heartbeat_s:
+            self._report()
+        self._set_timer()

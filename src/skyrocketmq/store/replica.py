@@ -1,0 +1,233 @@
+"""A slave's store: the log is a copy of its master's, byte for byte; queues and index are made from it here.
+
+A hot module: everything that a master stores passes here too.
+
+Rule 1: bytes are taken only where the log ends. An empty log begins wherever a file of the master begins.
+Rule 2: pieces come cut anywhere, also within a record. What is whole is dispatched in the same call, so that between
+two calls queues and index know all records but the last, unfinished one (`log.unfinished_bytes`).
+Rule 3: a disk that refuses is no reason to fall silent: the caller is told, asks again later, and goes on where the log
+ends. A record that cannot be read, since the master's log is damaged, is stepped over and reported.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Final
+
+from skyrocketmq.errors import ProtocolError, StoreError
+from skyrocketmq.ports import Disk
+from skyrocketmq.store.appender import Arrival
+from skyrocketmq.store.dispatch import Dispatcher
+from skyrocketmq.store.message_store import MessageStore
+from skyrocketmq.store.statuses import RunningFlag
+from skyrocketmq.wire.records import (
+    BLANK,
+    BLANK_BYTES,
+    BLANK_MAGIC,
+    MESSAGE_MAGIC,
+    RECORD_BYTES_MIN,
+    ScannedRecord,
+    scan_record,
+)
+
+__all__ = ["LogCopy", "NotContinuous"]
+
+logger = logging.getLogger(__name__)
+
+# As long as one of these is set, a copy would grow without its queues, or without being durable one day.
+_STOPPING: Final = RunningFlag.CLOSED | RunningFlag.FLUSH_FAILED | RunningFlag.QUEUE_WRITE_ERROR
+_MAGIC: Final = MESSAGE_MAGIC.to_bytes(4, "big")
+_MAGIC_AT: Final = 4  # within a record
+_LOG_OFFSET_AT: Final = 28
+_OFFSET: Final = Struct(">q")
+_sizes_at = BLANK.unpack_from
+
+
+class NotContinuous(StoreError):
+    """The piece does not follow on what is there: another log, or one with files of another size."""
+
+
+class LogCopy:
+    """The one way into a slave's store. Loop's thread only; made once the store is open, closed before it."""
+
+    def __init__(self, store: MessageStore, disk: Disk, *, on_new_topic: Callable[[], object] = lambda: None) -> None:
+        """`on_new_topic` is called when a message comes of a topic that none came of before."""
+        self._on_new_topic = on_new_topic
+        self._topics: set[bytes] = set()
+        self._store = store
+        self._log = store.log
+        self._is_damaged = False  # the last bytes looked at were no record
+        self._dispatcher = Dispatcher(
+            disk, store.queues, store.index, delay_levels_ms=store.config.delay_levels_ms, is_complete=True
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._log.file_starts
+
+    @property
+    def end(self) -> int:
+        """How far the copy reaches: the next byte that is wanted."""
+        return int(self._log.max_offset)
+
+    def begin_at(self, offset: int) -> bool:
+        """Let an empty copy begin here instead of where its master would; False if no file of ours can begin here."""
+        if not self.is_empty or offset % self._log.file_bytes:
+            return False
+        self._log.begin_at(offset)
+        return True
+
+    def is_file_start(self, offset: int) -> bool:
+        """Whether a file of the log begins here: bytes before and after it are added apart."""
+        return offset % self._log.file_bytes == 0
+
+    def append(self, offset: int, pieces: Sequence[bytes | memoryview]) -> None:
+        """Add bytes that follow each other, from `offset` on, which all belong into one file of the log.
+
+        Raises `NotContinuous` if they do not fit what is there, `StoreError` or `OSError` if they cannot be stored now;
+        then nothing was added. `dispatch` is to be called afterwards; whoever waits for the bytes may be told before.
+        """
+        log = self._log
+        if self._store.state.flags & _STOPPING:
+            refusal = self._store.refusal
+            raise StoreError(refusal.remark if refusal is not None else "the store takes nothing now")
+        data = b"".join(pieces)
+        if self.is_empty:
+            if offset % log.file_bytes:
+                raise NotContinuous(
+                    f"the master's log begins at {offset}, which is no multiple of {log.file_bytes}: give "
+                    "mappedFileSizeCommitLog the value that it has at the master"
+                )
+            if offset != log.max_offset:
+                log.begin_at(offset)
+        elif offset != log.max_offset:
+            raise NotContinuous(f"the master sends from {offset} on, the copy ends at {log.max_offset}")
+        if offset % log.file_bytes + len(data) > log.file_bytes:
+            raise NotContinuous(
+                f"{len(data)} bytes at {offset} cross the end of a log file of {log.file_bytes} bytes: give "
+                "mappedFileSizeCommitLog the value that it has at the master"
+            )
+        log.append_copy(data)
+        log.unfinished_bytes += len(data)
+
+    def dispatch(self) -> None:
+        """Bring queues and index up to the last whole record. Raises `StoreError` or `OSError`; nothing is lost then.
+
+        Pulls that wait for one of the messages are answered.
+        """
+        log, store = self._log, self._store
+        records: list[ScannedRecord] = []
+        try:
+            while log.unfinished_bytes:
+                before = log.unfinished_bytes
+                self._dispatch_file(records)
+                if log.unfinished_bytes == before:
+                    break
+            self._dispatcher.put_keys()  # cells are written out by the upkeep, as those of a master
+        except (StoreError, OSError):
+            store.state.raise_flag(RunningFlag.QUEUE_WRITE_ERROR)  # lowered by the upkeep, once they can be written
+            raise
+        finally:
+            store.appender.follow_log()
+            if records:
+                store.appender.newest_ms = records[-1][6]
+                self._tell(records)
+
+    def _dispatch_file(self, records: list[ScannedRecord]) -> None:
+        """Dispatch the whole records up to the end of the file in which the first of them lies."""
+        log = self._log
+        begin = int(log.whole_offset)
+        file_end = log.next_file_start(begin)
+        end = min(int(log.max_offset), file_end)
+        data = self._read(begin, end)
+        at, length = 0, end - begin
+        while length - at >= BLANK_BYTES:
+            total, magic = _sizes_at(data, at)
+            left_in_file = file_end - begin - at
+            if magic == MESSAGE_MAGIC and RECORD_BYTES_MIN <= total <= left_in_file:
+                if length - at < total:
+                    break  # the rest is yet to come
+                record = self._scan(data, at, at + total, begin + at)
+                if record is not None:
+                    self._dispatcher.dispatch(record, to_queues=True, to_index=True)
+                    records.append(record)
+                    if record[1] not in self._topics:
+                        self._topics.add(record[1])
+                        self._on_new_topic()
+                    self._is_damaged = False
+                at += total
+            elif magic == BLANK_MAGIC and total == left_in_file:
+                if length - at < total:
+                    break
+                at += total
+            else:
+                at = self._step_over(data, at, begin)
+                if length - at < RECORD_BYTES_MIN:
+                    break
+            log.unfinished_bytes = int(log.max_offset) - begin - at
+        log.unfinished_bytes = int(log.max_offset) - begin - at
+
+    def _read(self, begin: int, end: int) -> bytes | memoryview:
+        """What was copied lately is in memory; only after a long refusal of the disk it may not be."""
+        view = self._log.warm_view(begin, end)
+        if view is not None:
+            start = begin - begin % self._log.file_bytes
+            return view[begin - start : end - start]
+        cold = self._log.cold_range(begin, end - begin)
+        return cold.files.get(cold.path).pread(cold.length, cold.position)
+
+    def _scan(self, data: bytes | memoryview, at: int, end: int, log_offset: int) -> ScannedRecord | None:
+        try:
+            record = scan_record(data, at, end, check_crc=False)
+        except ProtocolError as error:
+            logger.error("bad record in the master's log", extra={"log_offset": log_offset, "error": str(error)})
+            return None
+        if record is None or record[4] != log_offset:
+            logger.error("misplaced record in the master's log", extra={"log_offset": log_offset})
+            return None
+        return record
+
+    def _step_over(self, data: bytes | memoryview, at: int, begin: int) -> int:
+        """Where to go on behind bytes that are no record: at the next record that says it stands just there."""
+        if not self._is_damaged:
+            logger.error("the master's log is damaged, looking for its next record", extra={"log_offset": begin + at})
+        self._is_damaged = True
+        rest = bytes(data[at + 1 :])
+        found = rest.find(_MAGIC)
+        while found >= 0:
+            candidate = at + 1 + found - _MAGIC_AT
+            if candidate > at and candidate + RECORD_BYTES_MIN <= len(data):
+                (says,) = _OFFSET.unpack_from(data, candidate + _LOG_OFFSET_AT)
+                if says == begin + candidate:
+                    return candidate
+            found = rest.find(_MAGIC, found + 1)
+        # A record may begin in the last bytes, and its place be yet to come; unless the file ends here.
+        if (begin + len(data)) % self._log.file_bytes == 0:
+            return len(data)
+        return max(at, len(data) - RECORD_BYTES_MIN + 1)
+
+    def _tell(self, records: Sequence[ScannedRecord]) -> None:
+        """Wake whoever waits for messages at one of the queues."""
+        watched: dict[tuple[bytes, int], bool] = {}
+        arrivals: list[Arrival] = []
+        queues = self._store.queues
+        for _, topic_name, queue_id, offset, _, _, store_ms, _, properties in records:
+            is_watched = watched.get((topic_name, queue_id))
+            if is_watched is False:
+                continue
+            topic = topic_name.decode("utf-8", "replace")
+            queue = queues.find(topic, queue_id)
+            if is_watched is None:
+                is_watched = watched[topic_name, queue_id] = queue is not None and queue.is_watched
+            cell = queue.read_cell(offset) if is_watched and queue is not None else None
+            if cell is not None:
+                arrivals.append(Arrival(topic, queue_id, offset + 1, cell[2], store_ms, properties))
+        if arrivals:
+            self._store.on_arrival(arrivals)
+
+    def close(self) -> None:
+        """Drop the beginning of a record whose rest has not come: whoever opens the store next gets it whole."""
+        self._log.drop_unfinished()
+        self._store.appender.follow_log()

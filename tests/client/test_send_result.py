@@ -17,7 +17,7 @@ def answer(code: int = 0, ext: dict[str, str | None] | None = None, remark: str 
 
 
 def read(frame: Frame) -> SendResult:
-    return read_send_result(frame, topic="T", broker_name="broker-a", msg_id="U1", address="10.0.0.1:10911")
+    return read_send_result(frame, MessageQueue("T", "broker-a", 0), topic="T", msg_id="U1", address="10.0.0.1:10911")
 
 
 def test_a_stored_message_has_a_place_and_both_ids() -> None:

@@ -35,7 +35,8 @@ class QueueChoice:
                 queue = queues[self._next_index() % len(queues)]
                 if queue.broker_name != avoid_broker:
                     return queue
-        return queues[self._next_index() % len(queues)]
+        index = self._index = (self._index + 1) & INDEX_MASK
+        return queues[index % len(queues)]
 
     def choose_healthy(self, queues: Sequence[MessageQueue], faults: FaultTable, *, now_ms: int) -> MessageQueue:
         """The next queue of a broker that is available; if none is, one of a broker that is least bad."""

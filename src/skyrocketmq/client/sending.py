@@ -16,13 +16,13 @@ Rule 3: an error says which brokers were tried and what each said.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from skyrocketmq.client.fault_table import FaultTable
 from skyrocketmq.client.instance import ClientInstance
-from skyrocketmq.client.outgoing import Outgoing, send_frame
+from skyrocketmq.client.outgoing import Outgoing, SendFrames
 from skyrocketmq.client.queue_choice import QueueChoice
 from skyrocketmq.client.send_result import SendResult, read_send_result
 from skyrocketmq.errors import BrokerError, ConnectFailed, MQError, NetError, RequestTimeout, SystemBusy
@@ -66,10 +66,15 @@ class Sender:
         self._clock = instance.clock
         self._routes = instance.routes
         self._net = instance.net
-        self._group = group
         self._options = options
-        self._template_queue_nums = str(options.template_queue_nums)
-        self._unit_mode = instance.settings.unit_mode
+        self._avoids_slow = options.avoid_slow_brokers
+        self._frames = SendFrames(
+            group,
+            template=options.template,
+            template_queue_nums=options.template_queue_nums,
+            unit_mode=instance.settings.unit_mode,
+        )
+        self._vip_of = instance.calls.address if instance.settings.vip_channel else None
         self._choices: dict[str, QueueChoice] = {}
         self._faults = FaultTable(turn=instance.chance.getrandbits(16))
 
@@ -115,17 +120,24 @@ class Sender:
             target = queue
             if target is None:
                 queues = self._routes.writable(outgoing.topic)
-                if not queues or outgoing.topic not in self._choices:
+                choice = self._choices.get(outgoing.topic)
+                if not queues or choice is None:
                     queues = await self.queues(outgoing.topic, remaining_s)
                     remaining_s = deadline - clock.monotonic()
-                target = self._choose(outgoing.topic, queues, avoid)
+                    choice = self._choices[outgoing.topic]
+                if self._avoids_slow:
+                    target = choice.choose_healthy(queues, self._faults, now_ms=clock.now_ms())
+                else:
+                    target = choice.choose(queues, avoid_broker=avoid)
             attempts_left -= 1
             try:
                 address = self._address(target)
-                answer = await self._request(target, address, self._frame(outgoing, target), remaining_s)
-                result = read_send_result(
-                    answer, topic=topic, broker_name=target.broker_name, msg_id=outgoing.msg_id, address=address
-                )
+                frame = self._frames.frame(outgoing, target, born_ms=clock.now_ms())
+                if self._avoids_slow:
+                    answer = await self._request_timed(target.broker_name, address, frame, remaining_s)
+                else:
+                    answer = await self._net.request(address, frame, remaining_s)
+                result = read_send_result(answer, target, topic=topic, msg_id=outgoing.msg_id, address=address)
             except SystemBusy as error:
                 errors.append((target.broker_name, error))
                 attempts_left += 1
@@ -150,25 +162,20 @@ class Sender:
     async def send_oneway(self, outgoing: Outgoing, *, timeout_s: float, queue: MessageQueue | None = None) -> None:
         """Send without waiting for an answer: nobody will know whether it was stored."""
         deadline = self._clock.monotonic() + timeout_s
-        target = queue or self._choose(outgoing.topic, await self.queues(outgoing.topic, timeout_s), None)
-        frame = self._frame(outgoing, target)
+        target = queue or self._choose(outgoing.topic, await self.queues(outgoing.topic, timeout_s))
+        frame = self._frames.frame(outgoing, target, born_ms=self._clock.now_ms())
         await self._net.oneway(self._address(target), frame, deadline - self._clock.monotonic())
 
     # --------------------------------------------------------------------------------------------------------- helpers
 
-    def _choose(self, topic: str, queues: Sequence[MessageQueue], avoid: str | None) -> MessageQueue:
+    def _choose(self, topic: str, queues: Sequence[MessageQueue]) -> MessageQueue:
         choice = self._choices[topic]
-        if self._options.avoid_slow_brokers:
+        if self._avoids_slow:
             return choice.choose_healthy(queues, self._faults, now_ms=self._clock.now_ms())
-        return choice.choose(queues, avoid_broker=avoid)
-
-    def _request(self, queue: MessageQueue, address: str, frame: Frame, timeout_s: float) -> Awaitable[Frame]:
-        if not self._options.avoid_slow_brokers:
-            return self._net.request(address, frame, timeout_s)
-        return self._request_timed(queue.broker_name, address, frame, timeout_s)
+        return choice.choose(queues)
 
     async def _request_timed(self, broker_name: str, address: str, frame: Frame, timeout_s: float) -> Frame:
-        """The same, noting how long the broker takes."""
+        """A request, noting how long the broker takes."""
         started = self._clock.monotonic()
         is_failed = True
         try:
@@ -183,22 +190,11 @@ class Sender:
                 now_ms=self._clock.now_ms(),
             )
 
-    def _frame(self, outgoing: Outgoing, queue: MessageQueue) -> Frame:
-        return send_frame(
-            outgoing,
-            queue,
-            group=self._group,
-            template=self._options.template,
-            template_queue_nums=self._template_queue_nums,
-            born_ms=self._clock.now_ms(),
-            unit_mode=self._unit_mode,
-        )
-
     def _address(self, queue: MessageQueue) -> str:
         address = self._routes.master(queue.broker_name)
         if address is None:
             raise ConnectFailed(f"the broker {queue.broker_name} has no master that the name servers know")
-        return self._instance.calls.address(address)
+        return self._vip_of(address) if self._vip_of is not None else address
 
     async def _wait_while_busy(self, busy_count: int, deadline: float) -> None:
         whole_s = min(BUSY_FIRST_S * 2 ** min(busy_count - 1, 10), BUSY_S_MAX)

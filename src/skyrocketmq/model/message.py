@@ -56,17 +56,18 @@ class Message:
         wait_for_store: bool = True,
         system_properties: Mapping[str, str] | None = None,
     ) -> None:
+        # Hot: a producer makes one for everything it sends, so what is left out costs nothing here.
         check_send_topic(topic)
         put = object.__setattr__
         put(self, "topic", topic)
-        put(self, "body", _checked_body(body))
+        put(self, "body", body if type(body) is bytes and body else _checked_body(body))
         put(self, "tags", _checked_text("tags", tags) if tags else None)
-        put(self, "keys", _checked_keys(keys))
-        put(self, "properties", _checked_properties(properties or {}))
-        put(self, "delay_level", _checked_number("the delay level", delay_level, smallest=0))
-        put(self, "flag", _checked_number("the flag", flag, smallest=-(2**31)))
+        put(self, "keys", () if keys == () else _checked_keys(keys))
+        put(self, "properties", _checked_properties(properties) if properties else {})
+        put(self, "delay_level", 0 if delay_level == 0 else _checked_number("the delay level", delay_level, smallest=0))
+        put(self, "flag", 0 if flag == 0 else _checked_number("the flag", flag, smallest=-(2**31)))
         put(self, "wait_for_store", wait_for_store)
-        put(self, "system_properties", dict(system_properties or {}))
+        put(self, "system_properties", dict(system_properties) if system_properties else {})
 
     def all_properties(self) -> dict[str, str]:
         """Everything that travels as properties, as a new dict: the user's, the fields', the client's."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Final
 
 from skyrocketmq.errors import IllegalArgument
@@ -92,8 +93,9 @@ def check_client_group(name: str) -> None:
         raise IllegalArgument(f"the group name {name} is reserved: give the group a name of its own")
 
 
+@lru_cache(maxsize=1024)
 def check_send_topic(name: str) -> None:
-    """Whether a client may send to this topic."""
+    """Whether a client may send to this topic. Every message asks, and most ask for the same few topics."""
     check_topic(name)
     if name in CLOSED_TOPICS:
         raise IllegalArgument(f"the topic {name} is written by the broker only: send to a topic of your own")

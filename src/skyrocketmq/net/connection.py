@@ -98,11 +98,11 @@ class Connection(Stream):
         `RequestTimeout`, `ConnectionLost`, or `FrameTooLarge` before anything is sent.
         """
         deadline = self._clock.monotonic() + timeout_s
-        if not self._gate.is_open:
+        waiting = self._waiting
+        if self._gate.turns or self._outbox.is_full or len(waiting.answers) >= self._options.requests_max:
             await self._wait_for_room(frame, timeout_s)
         if self._is_closing:
             raise self._lost()
-        waiting = self._waiting
         opaque = frame.opaque = waiting.next_opaque()
         data = encode_frame(frame)
         answer: Answer = self._loop.create_future()
@@ -115,7 +115,7 @@ class Connection(Stream):
             waiting.forget(opaque)
             raise
         finally:
-            if self._gate:
+            if self._gate.turns:
                 self._gate.admit()
         if reply is None:
             text = f"no answer from {self.peer} to request {frame.code} within {timeout_s:g} s"

@@ -26,55 +26,55 @@ _TIMER_GRAIN_S = 0.001  # event loops count in milliseconds: a timer may fire th
 class WaitingRequests:
     """Which answers are awaited, and until when. How many there may be is the connection's business."""
 
-    __slots__ = ("_answers", "_clock", "_deadlines", "_opaque", "_timer", "_timer_at")
+    __slots__ = ("_clock", "_deadlines", "_opaque", "_timer", "_timer_at", "answers")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._answers: dict[int, Answer] = {}
+        self.answers: dict[int, Answer] = {}  # by request number; changed here only
         self._deadlines: list[tuple[float, int]] = []
         self._opaque = 0
         self._timer: Timer | None = None
         self._timer_at = 0.0
 
     def __len__(self) -> int:
-        return len(self._answers)
+        return len(self.answers)
 
     def next_opaque(self) -> int:
         """A request number that no waiting request has."""
         opaque = (self._opaque + 1) & _OPAQUE_MASK
-        while opaque in self._answers:
+        while opaque in self.answers:
             opaque = (opaque + 1) & _OPAQUE_MASK
         self._opaque = opaque
         return opaque
 
     def add(self, opaque: int, answer: Answer, deadline: float) -> None:
         """Wait for `opaque` until `deadline` (of the clock's monotonic time); then the answer becomes None."""
-        self._answers[opaque] = answer
+        self.answers[opaque] = answer
         deadlines = self._deadlines
         heappush(deadlines, (deadline, opaque))
-        if len(deadlines) > _DEAD_ENTRIES_MIN + 2 * len(self._answers):
-            self._deadlines = [entry for entry in deadlines if entry[1] in self._answers]
+        if len(deadlines) > _DEAD_ENTRIES_MIN + 2 * len(self.answers):
+            self._deadlines = [entry for entry in deadlines if entry[1] in self.answers]
             heapify(self._deadlines)
         if self._timer is None or deadline < self._timer_at:
             self._arm(deadline)
 
     def resolve(self, frame: Frame) -> bool:
         """Hand an answer to whoever waits for it; False if nobody does (it came too late, or was never asked for)."""
-        answer = self._answers.pop(frame.opaque, None)
+        answer = self.answers.pop(frame.opaque, None)
         if answer is None or answer.done():
             return False
         answer.set_result(frame)
         return True
 
     def forget(self, opaque: int) -> None:
-        self._answers.pop(opaque, None)
+        self.answers.pop(opaque, None)
 
     def fail(self, make_error: Callable[[], Exception]) -> None:
         """The connection ended: so does every wait, each with an error of its own (a traceback is not shared)."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        answers, self._answers = self._answers, {}
+        answers, self.answers = self.answers, {}
         self._deadlines.clear()
         for answer in answers.values():
             if not answer.done():
@@ -89,7 +89,7 @@ class WaitingRequests:
     def _expire(self) -> None:
         self._timer = None
         now = self._clock.monotonic() + _TIMER_GRAIN_S
-        deadlines, answers = self._deadlines, self._answers
+        deadlines, answers = self._deadlines, self.answers
         while deadlines:
             deadline, opaque = deadlines[0]
             if opaque in answers:

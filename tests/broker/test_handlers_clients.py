@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from skyrocketmq.broker.clients import ConsumerTable, ProducerTable
+from skyrocketmq.broker.consumer_filters import ConsumerFilters
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.handlers_clients import SCAN_INTERVAL_S, SILENCE_S_MAX, ClientHandlers
 from skyrocketmq.broker.notices import DELAY_S, ChangeNotices
 from skyrocketmq.broker.queue_locks import QueueLocks
 from skyrocketmq.broker.topics import TopicTable
+from skyrocketmq.filters.bloom import BloomFilter
 from skyrocketmq.model import SubscriptionGroupConfig, TopicConfig
 from skyrocketmq.net import Client, Connection, Dispatcher, Server
 from skyrocketmq.testing import ManualClock
@@ -86,12 +88,14 @@ class Broker:
         self.groups = GroupTable(self.config, self.clock)
         self.consumers: ConsumerTable[Connection] = ConsumerTable()
         self.producers: ProducerTable[Connection] = ProducerTable()
+        self.filters = ConsumerFilters(BloomFilter(error_percent=20, subscriber_count=32))
         self.notices = ChangeNotices(self.consumers.members_of, clock=self.clock)
         self.handlers = ClientHandlers(
             config=self.config,
             topics=self.topics,
             groups=self.groups,
             consumers=self.consumers,
+            filters=self.filters,
             producers=self.producers,
             locks=QueueLocks(ttl_s=60),
             notices=self.notices,

@@ -10,13 +10,16 @@ import logging
 
 from skyrocketmq.broker.answers import read_body, refusal, required
 from skyrocketmq.broker.clients import ConsumerTable, Member, ProducerTable
+from skyrocketmq.broker.consumer_filters import ConsumerFilters, is_tag_type
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.notices import ChangeNotices
+from skyrocketmq.broker.pull_rules import no_sql_filters
 from skyrocketmq.broker.queue_locks import QueueLocks
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.errors import IllegalArgument
-from skyrocketmq.model import TAG_EXPRESSION, ConsumerData, HeartbeatData
+from skyrocketmq.filters import SqlError, compile_sql
+from skyrocketmq.model import SQL92_EXPRESSION, ConsumerData, HeartbeatData
 from skyrocketmq.model.names import check_topic, retry_topic
 from skyrocketmq.net import Connection, Dispatcher
 from skyrocketmq.ports import Clock
@@ -46,6 +49,7 @@ class ClientHandlers:
         topics: TopicTable,
         groups: GroupTable,
         consumers: ConsumerTable[Connection],
+        filters: ConsumerFilters,
         producers: ProducerTable[Connection],
         locks: QueueLocks,
         notices: ChangeNotices,
@@ -55,6 +59,7 @@ class ClientHandlers:
         self._topics = topics
         self._groups = groups
         self._consumers = consumers
+        self._filters = filters
         self._producers = producers
         self._locks = locks
         self._notices = notices
@@ -106,6 +111,7 @@ class ClientHandlers:
             logger.info("consumer group changed", extra=_describe(name, member))
             if group is None or group.notify_consumer_ids_changed_enable:
                 self._notify(name)
+        self._filters.register(name, data.subscription_data_set, now_ms=member.heard_ms)
 
     def unregister(self, frame: Frame, connection: Connection) -> Frame:
         """35: a client leaves its groups."""
@@ -113,6 +119,7 @@ class ClientHandlers:
         if header.producer_group:
             self._producers.unregister(header.producer_group, connection)
         if header.consumer_group and self._consumers.unregister(header.consumer_group, connection):
+            self._drop_filters(header.consumer_group)
             group = self._groups.find(header.consumer_group)
             if group is None or group.notify_consumer_ids_changed_enable:
                 self._notify(header.consumer_group)
@@ -123,7 +130,13 @@ class ClientHandlers:
         self._producers.forget(connection)
         for group in self._consumers.forget(connection):
             logger.info("consumer lost", extra={"group": group, "peer": connection.peer})
+            self._drop_filters(group)
             self._notify(group)
+
+    def _drop_filters(self, group: str) -> None:
+        """The filters of a group go with its last member."""
+        if self._consumers.find(group) is None:
+            self._filters.unregister(group, now_ms=self._clock.now_ms())
 
     def expire_silent(self) -> None:
         """Close the connections of clients that have sent no heartbeat for too long, and drop expired locks."""
@@ -145,12 +158,20 @@ class ClientHandlers:
     def check_subscription(self, frame: Frame, connection: Connection) -> Frame:
         """46: can the broker filter by this expression? Tags always."""
         subscription = read_body(bodies_clients.CheckClientRequest, frame).subscription_data
-        kind = TAG_EXPRESSION if subscription is None else subscription.expression_type or TAG_EXPRESSION
-        if kind != TAG_EXPRESSION:
+        if subscription is None or is_tag_type(subscription.expression_type):
+            return frame.reply()
+        config, kind = self._config.current, subscription.expression_type
+        if not config.sql_filter_enable:
+            raise refusal(ResponseCode.SYSTEM_ERROR, no_sql_filters(config, kind))
+        if kind != SQL92_EXPRESSION:
             raise refusal(
-                ResponseCode.SYSTEM_ERROR,
-                f"{self._config.current.broker_name} does not filter by {kind}: subscribe with tags",
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+                f"broker {config.broker_name} does not know filters of type {kind}",
             )
+        try:
+            compile_sql(subscription.sub_string)
+        except SqlError as error:
+            raise refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
         return frame.reply()
 
     def list_client_ids(self, frame: Frame, connection: Connection) -> Frame:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from typing import Final
 
+from skyrocketmq.broker.pull_filters import PullFilter
 from skyrocketmq.net import Connection
 from skyrocketmq.ports import Clock, Timer
 from skyrocketmq.store.appender import Arrival
@@ -28,7 +29,7 @@ _Place = tuple[str, int]  # topic, queue id
 class HeldPull:
     """One pull that waits. `tag_codes` are the hashes of the tags it wants; None for all messages."""
 
-    __slots__ = ("connection", "frame", "offset", "queue", "tag_codes", "timer")
+    __slots__ = ("connection", "filter", "frame", "offset", "queue", "tag_codes", "timer")
 
     def __init__(
         self,
@@ -38,17 +39,24 @@ class HeldPull:
         queue: ConsumeQueue,
         offset: int,
         tag_codes: AbstractSet[int] | None,
+        filter: PullFilter | None = None,
     ) -> None:
         self.frame = frame
         self.connection = connection
         self.queue = queue
         self.offset = offset
         self.tag_codes = tag_codes
+        self.filter = filter
         self.timer: Timer | None = None
 
-    def wants(self, max_offset: int, tag_codes: AbstractSet[int]) -> bool:
-        """Whether there may be something for it in a queue that has got messages with these tags."""
-        return max_offset > self.offset and (self.tag_codes is None or not self.tag_codes.isdisjoint(tag_codes))
+    def wants(self, news: list[Arrival], tag_codes: AbstractSet[int]) -> bool:
+        """Whether there may be something for it among these messages of its queue, which have these tags."""
+        if news[-1].max_offset <= self.offset:
+            return False
+        if self.filter is None:
+            return self.tag_codes is None or not self.tag_codes.isdisjoint(tag_codes)
+        # More than a pull looks at are not asked here: it is run, and goes on from where it stops.
+        return len(news) > self.filter.scan_max or any(self.filter.wants(each.properties) for each in news)
 
 
 class HeldPulls:
@@ -81,17 +89,16 @@ class HeldPulls:
 
     def arrived(self, arrivals: Iterable[Arrival]) -> None:
         """Messages have come: run the pulls again that want one of them."""
-        news: dict[_Place, tuple[int, set[int]]] = {}
-        for topic, queue_id, max_offset, tags_code, _, _ in arrivals:
-            place = (topic, queue_id)
+        news: dict[_Place, list[Arrival]] = {}
+        for arrival in arrivals:
+            place = (arrival.topic, arrival.queue_id)
             if place in self._by_place:
                 # Each waiting pull is looked at once, however many messages have come together.
-                tag_codes = news[place][1] if place in news else set()
-                tag_codes.add(tags_code)
-                news[place] = (max_offset, tag_codes)
-        for place, (max_offset, tag_codes) in news.items():
+                news.setdefault(place, []).append(arrival)
+        for place, messages in news.items():
             waiting = self._by_place.get(place, {})
-            for pull in [pull for pull in waiting if pull.wants(max_offset, tag_codes)]:
+            tag_codes = {message.tags_code for message in messages}
+            for pull in [pull for pull in waiting if pull.wants(messages, tag_codes)]:
                 self._release(pull)
 
     def forget(self, connection: Connection) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 
 from skyrocketmq.broker.answers import read_header
 from skyrocketmq.broker.clients import ConsumerTable
+from skyrocketmq.broker.consumer_filters import ConsumerFilters
 from skyrocketmq.broker.consumer_offsets import ConsumerOffsets
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.held_pulls import HeldPull, HeldPulls
@@ -44,6 +45,7 @@ class PullHandler:
         topics: TopicTable,
         groups: GroupTable,
         consumers: ConsumerTable[Connection],
+        filters: ConsumerFilters,
         offsets: ConsumerOffsets,
         store: MessageStore,
         replication: Replication,
@@ -54,6 +56,7 @@ class PullHandler:
         self._topics = topics
         self._groups = groups
         self._consumers = consumers
+        self._filters = filters
         self._offsets = offsets
         self._store = store
         self._is_slave = store.config.broker_role is BrokerRole.SLAVE
@@ -84,7 +87,7 @@ class PullHandler:
         Raises the `BrokerError` that is the pull's answer. Nothing has changed then, nor for None.
         """
         plan = self._check(header)
-        if plan.tag_codes is not None:
+        if plan.tag_codes is not None or plan.filter is not None:
             return None
         found = self._store.get_resident(plan.topic, plan.queue_id, plan.offset, plan.count_max)
         if found is None:
@@ -99,9 +102,20 @@ class PullHandler:
         plan = self._check(header)
         if is_first_run:
             self._commit_offset(header, plan)
-        found = self._store.get_messages(
-            plan.topic, plan.queue_id, plan.offset, plan.count_max, tag_codes=plan.tag_codes
-        )
+        if plan.filter is None:
+            found = self._store.get_messages(
+                plan.topic, plan.queue_id, plan.offset, plan.count_max, tag_codes=plan.tag_codes
+            )
+        else:
+            found = self._store.get_messages(
+                plan.topic,
+                plan.queue_id,
+                plan.offset,
+                plan.count_max,
+                tag_codes=plan.tag_codes,
+                matches=plan.filter.matches,
+                scan_max=plan.filter.scan_max,
+            )
         if found is None:
             raise broker_error(ResponseCode.SYSTEM_ERROR, "the store cannot be read now: the broker is stopping")
         if isinstance(found, Pending):
@@ -115,6 +129,7 @@ class PullHandler:
             topics=self._topics,
             groups=self._groups,
             consumers=self._consumers,
+            filters=self._filters,
         )
 
     def _commit_offset(self, header: PullMessageHeader, plan: PullPlan) -> None:
@@ -208,7 +223,9 @@ class PullHandler:
         if timeout_ms_max is not None:
             timeout_ms = min(timeout_ms, timeout_ms_max)
         queue = self._store.queue(plan.topic, plan.queue_id)
-        held = HeldPull(frame, connection, queue=queue, offset=plan.offset, tag_codes=plan.tag_codes)
+        held = HeldPull(
+            frame, connection, queue=queue, offset=plan.offset, tag_codes=plan.tag_codes, filter=plan.filter
+        )
         return self.held.hold(held, timeout_s=max(0, timeout_ms) / 1000)
 
     def _run_again(self, held: HeldPull) -> None:

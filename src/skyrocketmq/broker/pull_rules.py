@@ -12,19 +12,21 @@ from typing import Final, TypeVar
 
 from skyrocketmq.broker.answers import no_such_group
 from skyrocketmq.broker.clients import ConsumerTable
+from skyrocketmq.broker.consumer_filters import ConsumerFilters, is_tag_type
 from skyrocketmq.broker.groups import GroupTable
+from skyrocketmq.broker.pull_filters import PullFilter, RetryFilter, SqlPullFilter
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig
 from skyrocketmq.errors import BrokerError, IllegalArgument, broker_error
-from skyrocketmq.filters.tags import ALL_TAGS, parse_tags
-from skyrocketmq.model import TAG_EXPRESSION, MessageModel, SubscriptionGroupConfig
+from skyrocketmq.filters import ALL_TAGS, SqlError, compile_sql, parse_tags
+from skyrocketmq.model import SQL92_EXPRESSION, MessageModel, SubscriptionData, SubscriptionGroupConfig
 from skyrocketmq.model.flags import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
-from skyrocketmq.model.names import PERM_READ
+from skyrocketmq.model.names import PERM_READ, is_retry_topic
 from skyrocketmq.store.statuses import GetStatus
 from skyrocketmq.wire.codes import ResponseCode
 from skyrocketmq.wire.headers_pull import PullMessageHeader
 
-__all__ = ["PullPlan", "check_pull", "pull_code"]
+__all__ = ["PullPlan", "check_pull", "no_sql_filters", "pull_code"]
 
 C = TypeVar("C", bound=Hashable)
 
@@ -52,7 +54,7 @@ _CODES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PullPlan:
-    """What a pull that passed its checks may read. `tag_codes` None: every message."""
+    """What a pull that passed its checks may read: messages with these tags, None for all, that the filter accepts."""
 
     group: SubscriptionGroupConfig
     topic: str
@@ -60,6 +62,7 @@ class PullPlan:
     offset: int
     count_max: int
     tag_codes: AbstractSet[int] | None
+    filter: PullFilter | None = None
 
 
 def pull_code(status: GetStatus, offset: int) -> ResponseCode:
@@ -76,6 +79,7 @@ def check_pull(
     topics: TopicTable,
     groups: GroupTable,
     consumers: ConsumerTable[C],
+    filters: ConsumerFilters,
 ) -> PullPlan:
     """What the pull may read. Raises the `BrokerError` that is its answer."""
     broker = config.broker_name
@@ -102,13 +106,17 @@ def check_pull(
             f"queue {queue_id} of topic {topic_name} does not exist on broker {broker}: it has the queues 0 to "
             f"{topic.read_queue_nums - 1}; ask for the route again, it has changed",
         )
+    tag_codes, filter_ = _wanted(header, group, topic_name, config, consumers, filters)
+    if filter_ is None and config.filter_retry_messages and is_retry_topic(topic_name) and filters.has_any(group_name):
+        filter_ = RetryFilter(group_name, filters)
     return PullPlan(
         group=group,
         topic=topic_name,
         queue_id=queue_id,
         offset=header.queue_offset or 0,
         count_max=header.max_msg_nums or 0,
-        tag_codes=_wanted_tags(header, group, topic_name, config, consumers),
+        tag_codes=tag_codes,
+        filter=filter_,
     )
 
 
@@ -138,21 +146,63 @@ def _check_needed(header: PullMessageHeader) -> None:
         raise broker_error(ResponseCode.SYSTEM_ERROR, f"the header of a pull lacks {', '.join(missing)}: send it")
 
 
-def _wanted_tags(
+def _wanted(
     header: PullMessageHeader,
     group: SubscriptionGroupConfig,
     topic: str,
     config: BrokerConfig,
     consumers: ConsumerTable[C],
-) -> AbstractSet[int] | None:
-    """The tags a pull asks for, from its own subscription text or from what the group's heartbeats said."""
+    filters: ConsumerFilters,
+) -> tuple[AbstractSet[int] | None, PullFilter | None]:
+    """The tags and the filter of a pull, from its own subscription text or from what the group's heartbeats said."""
     if (header.sys_flag or 0) & PULL_SUBSCRIPTION:
-        try:
+        return _wanted_by_header(header, config)
+    subscription = _subscription(header, group, topic, config, consumers)
+    if is_tag_type(subscription.expression_type):
+        is_for_all = subscription.sub_string == ALL_TAGS or subscription.class_filter_mode
+        return None if is_for_all else subscription.code_set, None
+    registered = filters.find(topic, group.group_name)
+    if registered is None:
+        raise broker_error(ResponseCode.FILTER_DATA_NOT_EXIST, _why_no_filter(subscription, group.group_name))
+    if registered.client_version < (header.sub_version or 0):
+        raise broker_error(
+            ResponseCode.FILTER_DATA_NOT_LATEST,
+            f"the filter of consumer group {group.group_name} on topic {topic} is older here than the pull's: wait for "
+            "the next heartbeat",
+        )
+    if not config.sql_filter_enable:
+        raise broker_error(ResponseCode.SYSTEM_ERROR, no_sql_filters(config, subscription.expression_type))
+    return None, SqlPullFilter(registered.sql, registered)
+
+
+def _wanted_by_header(
+    header: PullMessageHeader, config: BrokerConfig
+) -> tuple[AbstractSet[int] | None, PullFilter | None]:
+    """What a pull that brings its own expression asks for."""
+    kind = header.expression_type
+    try:
+        if is_tag_type(kind):
             tags = parse_tags(header.subscription)
-        except IllegalArgument as error:
-            raise broker_error(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
-        _check_expression_type(header.expression_type, config)
-        return None if tags.matches_all else tags.codes
+            return None if tags.matches_all else tags.codes, None
+        if not header.subscription:
+            raise IllegalArgument(f"the pull has no {kind} expression: send one, or subscribe to all with '*'")
+        if not config.sql_filter_enable:
+            raise broker_error(ResponseCode.SYSTEM_ERROR, no_sql_filters(config, kind))
+        if kind != SQL92_EXPRESSION:
+            raise IllegalArgument(f"broker {config.broker_name} does not know filters of type {kind}")
+        return None, SqlPullFilter(compile_sql(header.subscription))
+    except IllegalArgument as error:
+        raise broker_error(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
+
+
+def _subscription(
+    header: PullMessageHeader,
+    group: SubscriptionGroupConfig,
+    topic: str,
+    config: BrokerConfig,
+    consumers: ConsumerTable[C],
+) -> SubscriptionData:
+    """What the group's heartbeats said of the topic."""
     name = group.group_name
     online = consumers.find(name)
     if online is None:
@@ -175,17 +225,21 @@ def _wanted_tags(
             f"the subscription of consumer group {name} to topic {topic} is older here than the pull's: wait for the "
             "next heartbeat",
         )
-    _check_expression_type(subscription.expression_type, config)
-    is_for_all = subscription.sub_string == ALL_TAGS or subscription.class_filter_mode
-    return None if is_for_all else subscription.code_set
+    return subscription
 
 
-def _check_expression_type(expression_type: str | None, config: BrokerConfig) -> None:
-    if expression_type and expression_type != TAG_EXPRESSION:
-        raise broker_error(
-            ResponseCode.SYSTEM_ERROR,
-            f"broker {config.broker_name} does not filter by {expression_type}: subscribe by tags",
-        )
+def _why_no_filter(subscription: SubscriptionData, group: str) -> str:
+    """What to tell a group whose expression is no filter here: that it cannot be used, if that is the reason."""
+    try:
+        compile_sql(subscription.sub_string)
+    except SqlError as error:
+        return f"the filter of consumer group {group} on topic {subscription.topic} cannot be used: {error}"
+    return f"the filter of consumer group {group} on topic {subscription.topic} is not known: send a heartbeat"
+
+
+def no_sql_filters(config: BrokerConfig, kind: str | None) -> str:
+    """The remark for clients that filter by an expression where only tags are allowed."""
+    return f"broker {config.broker_name} does not filter by {kind}: subscribe by tags, or set enablePropertyFilter=true"
 
 
 def _no_permission(remark: str) -> BrokerError:

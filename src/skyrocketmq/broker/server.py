@@ -47,6 +47,7 @@ __all__ = ["Broker"]
 logger = logging.getLogger(__name__)
 
 OFFSETS_FIRST_AFTER_S: Final = 10.0
+SAVE_FILTERS_EVERY_S: Final = 10.0
 CERTIFICATE_CHECK_EVERY_S: Final = 1.0
 
 
@@ -164,6 +165,7 @@ async def _open(
     offsets_interval_s = config.offset_flush_interval_ms / 1000
     background.every(offsets_interval_s, tables.save_offsets, first_after=OFFSETS_FIRST_AFTER_S)
     background.every(offsets_interval_s, replication.save, first_after=OFFSETS_FIRST_AFTER_S)
+    background.every(SAVE_FILTERS_EVERY_S, tables.save_filters)
     delay_interval_s = config.store.delay_offset_flush_interval_ms / 1000
     background.every(delay_interval_s, delay.save_offsets, first_after=OFFSETS_FIRST_AFTER_S)
     watch = CertificateWatch(tls, disk)

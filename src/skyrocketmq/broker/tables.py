@@ -1,4 +1,4 @@
-"""All tables of a broker: those with a file (topics, groups, offsets) and those that live as long as the process.
+"""All tables of a broker: those with a file (topics, groups, offsets, filters) and those that live in memory only.
 
     async with BrokerTables.open(config, clock=clock, disk=disk) as tables: ...
 
@@ -13,17 +13,24 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from skyrocketmq.broker.clients import ConsumerTable, ProducerTable
+from skyrocketmq.broker.consumer_filters import ConsumerFilters
 from skyrocketmq.broker.consumer_offsets import ConsumerOffsets
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.queue_locks import QueueLocks
 from skyrocketmq.broker.saving import Saver
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig, ConfigHolder
+from skyrocketmq.filters.bloom import BloomFilter
 from skyrocketmq.net import Connection
 from skyrocketmq.ports import Clock, Disk
 from skyrocketmq.store import ConfigFile
 from skyrocketmq.wire.bodies import decode_body
-from skyrocketmq.wire.bodies_tables import ConsumerOffsetTable, SubscriptionGroupTable, TopicConfigTable
+from skyrocketmq.wire.bodies_tables import (
+    ConsumerFilterTable,
+    ConsumerOffsetTable,
+    SubscriptionGroupTable,
+    TopicConfigTable,
+)
 
 __all__ = ["BrokerTables"]
 
@@ -36,15 +43,23 @@ class BrokerTables:
         self.topics = TopicTable(config, clock)
         self.groups = GroupTable(config, clock)
         self.offsets = ConsumerOffsets()
+        self.filters = ConsumerFilters(
+            BloomFilter(
+                error_percent=config.current.bloom_error_percent,
+                subscriber_count=config.current.filter_consumers_expected,
+            )
+        )
         self.consumers: ConsumerTable[Connection] = ConsumerTable()
         self.producers: ProducerTable[Connection] = ProducerTable()
         self.locks = QueueLocks(ttl_s=config.current.queue_lock_ttl_ms / 1000)
+        self._config = config
         self._clock = clock
         self._disk = disk
         directory = Path(config.current.store.root_path) / "config"
         self._topics_file = ConfigFile(disk, directory / "topics.json")
         self._groups_file = ConfigFile(disk, directory / "subscriptionGroup.json")
         self._offsets_file = ConfigFile(disk, directory / "consumerOffset.json")
+        self._filters_file = ConfigFile(disk, directory / "consumerFilter.json")
 
     @classmethod
     @asynccontextmanager
@@ -73,6 +88,9 @@ class BrokerTables:
         offsets = self._offsets_file.load(lambda data: decode_body(ConsumerOffsetTable, data))
         if offsets is not None:
             self.offsets.restore(offsets.offset_table)
+        filters = self._filters_file.load(lambda data: decode_body(ConsumerFilterTable, data))
+        if filters is not None:
+            self.filters.restore(filters, now_ms=self._clock.now_ms())
 
     def _make_savers(self) -> None:
         disk, clock = self._disk, self._clock
@@ -104,13 +122,21 @@ class BrokerTables:
             disk=disk,
             clock=clock,
         )
+        self.filters_saver = Saver(
+            "consumerFilter.json",
+            version=lambda: self.filters.change_count,
+            snapshot=self.filters.table,
+            write=self._filters_file.save,
+            disk=disk,
+            clock=clock,
+        )
         self.topics.listeners.append(self.topics_saver.changed)
         self.groups.listeners.append(self.groups_saver.changed)
 
     async def _save_all(self) -> None:
         """Write what has changed, each table on its own: one that cannot be written keeps no other from it."""
         failures = []
-        for saver in (self.topics_saver, self.groups_saver, self.offsets_saver):
+        for saver in (self.topics_saver, self.groups_saver, self.offsets_saver, self.filters_saver):
             try:
                 await saver.save()
             except OSError as error:
@@ -121,3 +147,8 @@ class BrokerTables:
     async def save_offsets(self) -> None:
         """Write the offsets, if any has changed. Raises `OSError`."""
         await self.offsets_saver.save()
+
+    async def save_filters(self) -> None:
+        """Drop the filters of groups that are gone for good, and write the others, if any has changed."""
+        self.filters.drop_expired(now_ms=self._clock.now_ms(), ttl_ms=self._config.current.filter_data_ttl_ms)
+        await self.filters_saver.save()

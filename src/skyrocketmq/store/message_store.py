@@ -39,7 +39,7 @@ from skyrocketmq.store.flushing import LogFlusher
 from skyrocketmq.store.index import Index
 from skyrocketmq.store.index_file import IndexLayout
 from skyrocketmq.store.key_hash import TopicKeys
-from skyrocketmq.store.reading import Buffer, GetResult, ReadLimits, read_queue, read_resident
+from skyrocketmq.store.reading import SCAN_CELLS_MAX, Buffer, GetResult, ReadLimits, read_queue, read_resident
 from skyrocketmq.store.record_shape import RecordShape, split_unique_key
 from skyrocketmq.store.recovery import Recovered, Recovery
 from skyrocketmq.store.searching import (
@@ -380,11 +380,12 @@ class MessageStore:
         *,
         tag_codes: AbstractSet[int] | None = None,
         matches: Callable[[Buffer], bool] | None = None,
+        scan_max: int = SCAN_CELLS_MAX,
     ) -> GetResult | Pending[GetResult] | None:
         """Messages of a queue from `offset` on: the result if all is in memory, else what to await (`finish()`).
 
         None while the store is not readable. `tag_codes`: only messages whose tags have one of these hashes;
-        `matches`: only those whose record it accepts.
+        `matches`: only those whose record it accepts, of at most `scan_max` looked at.
         """
         if tag_codes is None and matches is None:
             resident = self.get_resident(topic, queue_id, offset, count_max)
@@ -394,7 +395,7 @@ class MessageStore:
             return None
         self.appender.settle()
         started = self._clock.monotonic()
-        result = self._reads.start(self._get(topic, queue_id, offset, count_max, tag_codes, matches))
+        result = self._reads.start(self._get(topic, queue_id, offset, count_max, tag_codes, matches, scan_max))
         self.statistics.got(self._clock.monotonic() - started, is_cold=isinstance(result, Pending))
         return result
 
@@ -424,9 +425,12 @@ class MessageStore:
         *,
         tag_codes: AbstractSet[int] | None = None,
         matches: Callable[[Buffer], bool] | None = None,
+        scan_max: int = SCAN_CELLS_MAX,
     ) -> GetResult | None:
         """The same, waiting for the disk where needed."""
-        result = self.get_messages(topic, queue_id, offset, count_max, tag_codes=tag_codes, matches=matches)
+        result = self.get_messages(
+            topic, queue_id, offset, count_max, tag_codes=tag_codes, matches=matches, scan_max=scan_max
+        )
         return await result.finish() if isinstance(result, Pending) else result
 
     def _get(
@@ -437,15 +441,16 @@ class MessageStore:
         count_max: int,
         tag_codes: AbstractSet[int] | None,
         matches: Callable[[Buffer], bool] | None,
+        scan_max: int,
     ) -> Steps[GetResult]:
         queue = self.queues.find(topic, queue_id)
         if queue is None:
             result = GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
         else:
             try:
-                result = yield from self._read(queue, offset, count_max, tag_codes, matches)
+                result = yield from self._read(queue, offset, count_max, tag_codes, matches, scan_max)
             except FileNotFoundError:  # cleaned away while the read waited for the disk: by now the queue knows it
-                result = yield from self._read(queue, offset, count_max, tag_codes, matches)
+                result = yield from self._read(queue, offset, count_max, tag_codes, matches, scan_max)
         statistics = self.statistics
         if result.count:
             statistics.get_found += 1
@@ -464,8 +469,12 @@ class MessageStore:
         count_max: int,
         tag_codes: AbstractSet[int] | None,
         matches: Callable[[Buffer], bool] | None,
+        scan_max: int,
     ) -> Steps[GetResult]:
-        return read_queue(self.log, queue, offset, count_max, limits=self._limits, tag_codes=tag_codes, matches=matches)
+        limits = self._limits
+        return read_queue(
+            self.log, queue, offset, count_max, limits=limits, tag_codes=tag_codes, matches=matches, scan_max=scan_max
+        )
 
     def min_offset(self, topic: str, queue_id: int) -> QueueOffset:
         """The oldest message of a queue; 0 for one without messages."""

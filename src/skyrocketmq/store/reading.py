@@ -78,10 +78,12 @@ def read_queue(
     limits: ReadLimits,
     tag_codes: AbstractSet[int] | None = None,
     matches: Callable[[Buffer], bool] | None = None,
+    scan_max: int = SCAN_CELLS_MAX,
 ) -> Steps[GetResult]:
     """Messages of a queue from `offset` on, at most `count_max`.
 
-    `tag_codes`: only messages whose tags have one of these hashes. `matches`: only those whose record it accepts.
+    `tag_codes`: only messages whose tags have one of these hashes. `matches`: only those whose record it accepts; no
+    more than `scan_max` are looked at.
     """
     min_offset, max_offset = int(queue.min_offset), int(queue.max_offset)
     if max_offset == 0:
@@ -94,7 +96,8 @@ def read_queue(
         return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, max_offset, min_offset, max_offset)
     is_filtered = tag_codes is not None or matches is not None
     scan_min = SCAN_CELLS_MIN if is_filtered else 1
-    cells = queue.peek_cells(offset, min(max(scan_min, count_max), max(SCAN_CELLS_MAX, limits.count_max)))
+    scan_count = min(max(scan_min, count_max), max(SCAN_CELLS_MAX, limits.count_max))
+    cells = queue.peek_cells(offset, scan_count if matches is None else min(scan_count, scan_max))
     if isinstance(cells, ColdRange):
         (cells,) = yield [cells]
         cells = cells[: len(cells) - len(cells) % CELL_BYTES]

@@ -10,6 +10,10 @@ from skyrocketmq.model.topics import TopicConfig
 from skyrocketmq.model.versions import DataVersion
 
 __all__ = [
+    "BloomFilterData",
+    "ConsumerFilter",
+    "ConsumerFilterTable",
+    "ConsumerFiltersOfTopic",
     "ConsumerOffsetTable",
     "CorrectionOffsets",
     "DelayOffsetTable",
@@ -38,6 +42,40 @@ class ConsumerOffsetTable(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     """43: consumer offsets by `topic@group`, then by queue id."""
 
     offset_table: dict[str, dict[Int32, Int64]] = {}
+
+
+class BloomFilterData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The places of a subscriber in a Bloom filter of so many bits."""
+
+    bit_num: Int32 = 0
+    bit_pos: tuple[Int32, ...] = ()
+
+
+class ConsumerFilter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The expression that a group filters a topic by, since when, and when the group was last there."""
+
+    bloom_filter_data: BloomFilterData | None = None
+    born_time: Int64 = 0
+    client_version: Int64 = 0
+    consumer_group: str = ""
+    dead: bool = False
+    dead_time: Int64 = 0
+    expression: str = ""
+    expression_type: str | None = None
+    topic: str = ""
+
+
+class ConsumerFiltersOfTopic(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The filters on one topic, by group."""
+
+    group_filter_data: dict[str, ConsumerFilter] = {}
+    topic: str = ""
+
+
+class ConsumerFilterTable(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """consumerFilter.json: the filters of all groups that do not filter by tags, by topic."""
+
+    filter_data_by_topic: dict[str, ConsumerFiltersOfTopic] = {}
 
 
 class DelayOffsetTable(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -2,17 +2,210 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
+import pytest
+
+from skyrocketmq.testing.link import Direction
+from skyrocketmq.wire.replication import encode_report
 from tests.broker.requests import TOPIC
 from tests.broker.support import until
-from tests.ha.pair import open_pair
+from tests.ha.pair import Pair, open_pair
+
+BODY = b"x" * 900
 
 
-async def test_a_slave_gets_what_its_master_stores() -> None:
-    async with open_pair() as pair:
+async def has_topic(pair: Pair) -> None:
+    for slave in pair.slaves:
+        await until(lambda slave=slave: slave.broker.tables.topics.find(TOPIC))  # type: ignore[misc]
+
+
+async def test_every_slave_gets_what_the_master_stores_and_serves_it() -> None:
+    async with open_pair(slaves=3) as pair:
         await pair.master.make_topic()
         await pair.master.send_many(500)
         await pair.caught_up()
         pair.assert_equal()
-        await until(lambda: pair.slave.broker.tables.topics.find(TOPIC))
-        records = await pair.slave.pull_all()
-        assert [record.body for record in records] == [b"%d" % number for number in range(500)]
+        await has_topic(pair)
+        for slave in pair.slaves:
+            records = await slave.pull_all()
+            assert [record.body for record in records] == [b"%d" % number for number in range(500)]
+
+
+async def test_a_slave_that_comes_late_gets_the_whole_log_over_several_files() -> None:
+    async with open_pair(slaves=0) as pair:
+        await pair.master.make_topic()
+        await pair.master.send_many(3000, body=BODY)
+        assert len(pair.master.store.log.file_starts) > 2
+        pair.master.memory.cool("*commitlog*")  # read from the disk, not from the page cache
+        await pair.add_slave()
+        await pair.caught_up()
+        assert pair.slave.store.log.min_offset == 0
+        pair.assert_equal()
+
+
+async def test_an_empty_slave_gets_the_newest_file_alone_where_that_is_wanted() -> None:
+    async with open_pair(slaves=0, store={"ha_newest_file_only": True}) as pair:
+        await pair.master.make_topic()
+        await pair.master.send_many(3000, body=BODY)
+        await pair.add_slave(store={"ha_newest_file_only": True})
+        await pair.caught_up()
+        assert pair.slave.store.log.min_offset == pair.master.store.log.file_starts[-1] > 0
+        pair.assert_equal()
+
+
+async def test_a_slave_that_was_away_goes_on_where_it_was() -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic()
+        await pair.master.send_many(100)
+        await pair.caught_up()
+        for _ in range(3):
+            await pair.slave.stop()
+            await pair.master.send_many(700, body=BODY)
+            await pair.slave.start()
+            await pair.caught_up()
+            pair.assert_equal()
+
+
+async def test_a_slave_is_back_within_a_second_after_its_master() -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic()
+        await pair.master.send_many(100)
+        await pair.caught_up()
+        await pair.master.stop()
+        await asyncio.sleep(1.2)  # long enough for the pauses between attempts to be at their longest
+        await pair.master.start()
+        started = time.monotonic()
+        await pair.connected()
+        assert time.monotonic() - started < 1.0
+        await pair.master.send_many(100)
+        await pair.caught_up()
+        pair.assert_equal()
+
+
+async def test_cut_links_and_lost_bytes_leave_no_trace_in_the_copy() -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic()
+        for turn in range(20):
+            await pair.master.send_many(100, body=BODY)
+            link = pair.slave.link if turn % 2 else pair.master.link
+            for connection in list(link.connections):
+                if turn % 4 < 2:
+                    connection.cut()
+                else:
+                    connection.drop(Direction.IN, 5)
+        await pair.caught_up(seconds=15)
+        pair.assert_equal()
+
+
+async def test_a_master_that_falls_silent_is_left_and_found_again() -> None:
+    async with open_pair(slave_store={"ha_idle_timeout_ms": 500}) as pair:
+        await pair.master.make_topic()
+        await pair.master.send_many(10)
+        await pair.caught_up()
+        dialled = pair.slave.link.dial_count
+        for connection in pair.slave.link.connections:
+            connection.stall()
+        await until(lambda: pair.slave.link.dial_count > dialled)
+        await pair.master.send_many(10)
+        await pair.caught_up()
+        pair.assert_equal()
+
+
+async def test_a_slave_that_does_not_read_holds_up_nobody_and_no_memory() -> None:
+    async with open_pair(slaves=2) as pair:
+        await pair.master.make_topic()
+        pair.slaves[0].link.stall(Direction.IN)
+        await pair.master.send_many(8000, body=BODY)
+        quick = pair.slaves[1].store.log
+        await until(lambda: quick.whole_offset == pair.master.store.log.max_offset)
+        unsent = [connection.transport.get_write_buffer_size() for connection in pair.master.link.connections]
+        assert max(unsent) < 3 << 20 < pair.master.store.log.max_offset
+        pair.slaves[0].link.release()
+        await pair.caught_up()
+        pair.assert_equal()
+
+
+@pytest.mark.parametrize("offset", [1 << 40, 10**7])
+async def test_a_slave_with_a_bogus_offset_is_refused_and_the_log_says_why(
+    offset: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic()
+        await pair.master.send_many(10)
+        await pair.caught_up()
+        host, _, port = pair.master.ha_address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(encode_report(offset))
+        assert await _read_all(reader) == b""
+        writer.close()
+        refusals = [record for record in caplog.records if record.message == "slave refused"]
+        assert len(refusals) == 1
+        assert str(offset) in refusals[0].__dict__["reason"]
+        assert pair.master.broker.replication.replicas.acknowledged < offset
+        await pair.master.send_many(10)  # the good slave does not notice
+        await pair.caught_up()
+
+
+async def test_a_slave_that_later_reports_too_much_is_refused_too() -> None:
+    async with open_pair(slaves=0) as pair:
+        await pair.master.make_topic()
+        await pair.master.send_many(10)
+        host, _, port = pair.master.ha_address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(encode_report(0))
+        assert await reader.read(1)
+        writer.write(encode_report(1 << 50))
+        await _read_all(reader)
+        writer.close()
+        assert pair.master.broker.replication.replicas.acknowledged < 1 << 50
+
+
+async def test_a_slave_with_files_of_another_size_follows_nobody_and_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    async with open_pair(slaves=0, check=False) as pair:
+        await pair.master.make_topic()
+        await pair.master.send_many(2500, body=BODY)
+        await pair.add_slave(store={"commit_log_file_bytes": 300_000})
+        await until(lambda: "the master's log does not fit this copy" in caplog.text)
+        assert "mappedFileSizeCommitLog" in str([record.__dict__.get("reason") for record in caplog.records])
+
+
+async def test_both_ends_give_signs_of_life_while_nothing_is_stored() -> None:
+    async with open_pair() as pair:
+        dialled = pair.slave.link.dial_count
+        await asyncio.sleep(2.5)  # longer than either side would wait for a sign
+        assert pair.slave.link.dial_count == dialled
+        assert len(pair.master.broker.replication.replicas.slaves) == 1
+
+
+async def test_a_master_that_stops_sends_the_rest_first() -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic()
+        await pair.master.send_many(2000, body=BODY)
+        end = pair.master.store.log.max_offset
+        await pair.master.stop()
+        await until(lambda: pair.slave.store.log.whole_offset == end)
+
+
+async def test_a_slave_may_have_slaves() -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic()
+        middle = pair.slave
+        await pair.add_slave()
+        last = pair.slaves[1]
+        await last.stop()
+        last.settings["store"]["ha_master_address"] = middle.ha_address
+        await last.start()
+        await until(lambda: len(middle.broker.replication.replicas.slaves) == 1)
+        await pair.master.send_many(200)
+        await pair.caught_up()
+        pair.assert_equal()
+
+
+async def _read_all(reader: asyncio.StreamReader) -> bytes:
+    async with asyncio.timeout(5):
+        try:
+            return await reader.read()
+        except ConnectionResetError:
+            return b""

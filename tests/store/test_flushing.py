@@ -89,6 +89,47 @@ async def test_a_sender_that_comes_during_a_sync_waits_for_the_next() -> None:
         disk.heal()
 
 
+async def test_on_a_slow_disk_senders_that_come_back_in_a_moment_share_one_sync() -> None:
+    clock = ManualClock()
+    disk = memory_disk(clock=clock)
+    async with open_store(disk, SYNC, clock=clock) as store:
+        await clock.settle()
+        disk.stall("fdatasync", seconds=0.005, times=None)
+        before = disk.count("fdatasync", "*/commitlog/*")
+
+        async def send_again_and_again(number: int) -> None:
+            for _ in range(5):
+                put_ok(store, new_message(body=b"%d" % number))
+                assert await store.wait_flushed(store.log.max_offset) is PutStatus.PUT_OK
+                await clock.sleep(0.0001 * number)
+
+        senders = asyncio.gather(*(send_again_and_again(number) for number in range(20)))
+        await clock.advance(0.2)
+        await senders
+        assert disk.count("fdatasync", "*/commitlog/*") - before <= 7
+        disk.heal()
+
+
+async def test_a_sender_that_is_alone_waits_for_nobody() -> None:
+    clock = ManualClock()
+    disk = memory_disk(clock=clock)
+    async with open_store(disk, SYNC, clock=clock) as store:
+        await clock.settle()
+        disk.stall("fdatasync", seconds=0.005, times=None)
+        started = clock.monotonic()
+
+        async def send() -> float:
+            for _ in range(10):
+                put_ok(store, new_message())
+                await store.wait_flushed(store.log.max_offset)
+            return clock.monotonic() - started
+
+        sending = asyncio.ensure_future(send())
+        await clock.advance(0.1)
+        assert await sending == pytest.approx(0.05, abs=0.002)
+        disk.heal()
+
+
 async def test_what_is_flushed_already_is_answered_at_once() -> None:
     async with open_store(memory_disk(), SYNC) as store:
         put_ok(store, new_message())

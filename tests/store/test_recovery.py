@@ -568,6 +568,33 @@ async def test_bad_records_at_the_end_of_a_file_lead_to_the_next_one() -> None:
         assert total == 60
 
 
+@pytest.mark.parametrize("was_clean", [True, False], ids=["clean stop", "kill"])
+async def test_behind_a_bad_record_of_another_broker_s_log_the_synced_messages_stay(was_clean: bool) -> None:
+    """Apache's broker ends the log at the bad record, and all messages behind it are gone."""
+    disk = memory_disk()
+    clock = ManualClock()
+    async with open_store(disk, clock=clock) as store:
+        for first in range(0, 60, 10):
+            fill(store, 10, first=first)
+            await clock.advance(5)
+    records, _ = read_log(disk, ROOT, sizes_of(store_config()))
+    bad = records[-20]
+    overwrite(disk, log_path(bad.log_offset - bad.log_offset % 4096), bad.log_offset % 4096 + 90, b"\xff\xff")
+    disk.unlink(ROOT / "checkpoint.json")
+    if not was_clean:
+        disk.open(ROOT / "abort", create=True).close()
+    async with open_store(disk, clock=clock) as store:
+        assert store.recovered.bad_records == 1
+        total = sum(store.max_offset(f"T{n % 2}", n % 3) for n in range(6))
+        assert total == 60, "the last messages are there, and the lost one keeps its place"
+        found = await store.read_messages(bad.topic, bad.queue_id, 0, 32)
+        assert found is not None
+        assert found.next_offset == 10
+        assert put_ok(store, new_message("T0", 0)).queue_offset == 10
+    async with open_store(disk, clock=clock) as store:
+        assert store.max_offset("T0", 0) == 11
+
+
 async def test_an_unreadable_log_file_is_an_error_at_opening() -> None:
     disk = await crashed()
     disk.fail("pread", path="*/commitlog/*", error=errno.EIO, times=None)

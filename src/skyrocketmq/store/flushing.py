@@ -2,6 +2,8 @@
 
 Rule 1: one sync at a time. Senders that come while it runs wait for the next one, together: with a disk that takes
 5 ms, a thousand waiting sends cost two syncs, not a thousand.
+On a slow disk those who were just answered are given a moment to come again, so that the next sync serves all and not
+every other one of them.
 Rule 2: a sender waits for a stated time at most. Its message stays stored; it only is not known to be durable.
 Rule 3: a sync that fails is the last one. The kernel may have dropped what it could not write, and a later sync that
 succeeds says nothing about it; so nothing is reported durable any more, and the store refuses until it is restarted.
@@ -26,6 +28,11 @@ __all__ = ["LogFlusher"]
 logger = logging.getLogger(__name__)
 
 PAGE_BYTES: Final = 4096
+GATHER_FROM_S: Final = 0.002  # syncs that take this long are worth waiting for company
+GATHER_SHARE: Final = 0.6  # of what a sync takes, and
+GATHER_S_MAX: Final = 0.005  # no longer than this
+GATHER_WORTH: Final = 0.9  # of them must have come for that to have helped
+GATHER_PAUSE: Final = 16  # syncs without waiting, where waiting did not help
 Callback = Callable[[PutStatus], object]
 
 
@@ -49,6 +56,11 @@ class LogFlusher:
         self._waiters: deque[_Waiter] = deque()
         self._timer: Timer | None = None
         self._is_wanted = asyncio.Event()
+        self._gathered: asyncio.Event | None = None  # set when those who were answered wait again
+        self._gather_count = 0  # who waited or was answered when the last sync ended
+        self._gather_pause = 0
+        self._released_at = 0.0
+        self._spent_s = 0.0  # by the last sync
         self._turn = asyncio.Lock()  # guards the one sync under way
 
     @property
@@ -68,6 +80,8 @@ class LogFlusher:
         else:
             self._waiters.append(_Waiter(end, self._clock.monotonic() + self.timeout_ms / 1000, callback))
             self._is_wanted.set()
+            if self._gathered is not None and len(self._waiters) >= self._gather_count:
+                self._gathered.set()
             if self._timer is None:
                 self._timer = self._clock.call_later(self.timeout_ms / 1000, self._expire)
 
@@ -93,8 +107,8 @@ class LogFlusher:
                 self.fail(error)
                 raise FlushFailed(f"the log could not be flushed: {error}") from error
             self._statistics.flush_count += 1
-            spent_ms = int((self._clock.monotonic() - started) * 1000)
-            self._statistics.flush_ms_max = max(self._statistics.flush_ms_max, spent_ms)
+            self._spent_s = self._clock.monotonic() - started
+            self._statistics.flush_ms_max = max(self._statistics.flush_ms_max, int(self._spent_s * 1000))
         self._release()
 
     def fail(self, error: OSError) -> None:
@@ -118,18 +132,39 @@ class LogFlusher:
                         await self._is_wanted.wait()
                 except TimeoutError:
                     pass
+            if len(self._waiters) < self._gather_count and self._spent_s >= GATHER_FROM_S:
+                await self._gather()
             try:
                 await self.flush()
             except FlushFailed:
                 return  # said and logged; nothing is left to do here
+
+    async def _gather(self) -> None:
+        """Give those who were just answered a moment to send again, unless that did not help lately."""
+        left_s = self._released_at + min(self._spent_s * GATHER_SHARE, GATHER_S_MAX) - self._clock.monotonic()
+        if self._gather_pause or left_s <= 0:
+            self._gather_pause = max(self._gather_pause - 1, 0)
+            return
+        self._gathered = asyncio.Event()
+        timer = self._clock.call_later(left_s, self._gathered.set)
+        try:
+            await self._gathered.wait()
+        finally:
+            timer.cancel()
+            self._gathered = None
+        if len(self._waiters) < self._gather_count * GATHER_WORTH:
+            self._gather_pause = GATHER_PAUSE
 
     def unflushed_pages(self) -> int:
         return self._log.max_offset // PAGE_BYTES - self._log.flushed_offset // PAGE_BYTES
 
     def _release(self) -> None:
         waiters, flushed = self._waiters, self._log.flushed_offset
+        before = len(waiters)
         while waiters and waiters[0].end <= flushed:
             waiters.popleft().callback(PutStatus.PUT_OK)
+        self._gather_count = before
+        self._released_at = self._clock.monotonic()
 
     def _expire(self) -> None:
         waiters, now = self._waiters, self._clock.monotonic()

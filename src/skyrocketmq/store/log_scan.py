@@ -2,9 +2,9 @@
 
 Rule 1: a record counts if its magic code, its lengths and its checksum are right, its own log offset is where it
 stands, and it does not break off in zeros.
-Rule 2: up to `trusted_end` everything was synced. A bad record there is damage: it is reported and stepped over, to the
-next place where a record says that it belongs exactly there. Behind it a bad record is the torn end of the log, which
-is ordinary after a crash, and the scan ends.
+Rule 2: up to `trusted_end` everything was synced, and so was all in front of a message stored before `trusted_ms`. A
+bad record there is damage: it is reported and stepped over, to the next place where a record says that it belongs
+exactly there. Behind it a bad record is the torn end of the log, which is ordinary after a crash, and the scan ends.
 Rule 3: files are read by `pread` in large pieces, because this runs in a helper thread, and a page fault in a map would
 hold the whole process.
 """
@@ -12,12 +12,13 @@ hold the whole process.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
 
 from skyrocketmq.errors import ProtocolError
 from skyrocketmq.ports import File
-from skyrocketmq.store.commit_log import CommitLog, LogFile
+from skyrocketmq.store.commit_log import LogFile
+from skyrocketmq.store.open_files import OpenFiles
 from skyrocketmq.wire.records import (
     BLANK,
     BLANK_BYTES,
@@ -28,7 +29,7 @@ from skyrocketmq.wire.records import (
     scan_record,
 )
 
-__all__ = ["LogScan", "first_store_time"]
+__all__ = ["LogScan", "ScannedLog", "first_store_time"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,21 +39,46 @@ _MAGIC: Final = MESSAGE_MAGIC.to_bytes(4, "big")
 _sizes_at = BLANK.unpack_from
 
 
+class ScannedLog(Protocol):
+    """What is read of a log: a `CommitLog`, or its files alone."""
+
+    @property
+    def file_bytes(self) -> int: ...
+
+    @property
+    def files(self) -> Sequence[LogFile]: ...
+
+    @property
+    def open_files(self) -> OpenFiles: ...
+
+
 class LogScan:
     """One pass over the log. Iterate over `records`; afterwards `end` is where the good part ends. Blocks."""
 
     def __init__(
-        self, log: CommitLog, start: int, *, check_crc: bool, trusted_end: int = 0, stop: int | None = None
+        self,
+        log: ScannedLog,
+        start: int,
+        *,
+        check_crc: bool,
+        trusted_end: int = 0,
+        trusted_ms: int = 0,
+        stop: int | None = None,
     ) -> None:
         """`start` is where a record begins, or a file; `stop`, if given, is where to end at the latest."""
         self.end = start
-        self.bad_count = 0
+        self.bad: list[tuple[int, int]] = []  # stretches of the log that hold no record: from, to
         self._log = log
         self._start = start
         self._stop = stop
         self._check_crc = check_crc
         self._trusted_end = trusted_end
+        self._trusted_ms = trusted_ms
         self._is_over = False
+
+    @property
+    def bad_count(self) -> int:
+        return len(self.bad)
 
     def records(self) -> Iterator[ScannedRecord]:
         """All good records from the start on."""
@@ -88,8 +114,7 @@ class LogScan:
                     break  # the record goes on in the next piece
                 try:
                     record = scan_record(data, here, length, check_crc=check_crc)
-                except ProtocolError as error:
-                    self._report(start + at + here, error)
+                except ProtocolError:
                     record = None
                 if (
                     record is None
@@ -111,40 +136,59 @@ class LogScan:
                 self._is_over = True  # nothing can be read here: the file has no end mark
                 return
 
-    def _report(self, log_offset: int, error: ProtocolError) -> None:
-        if log_offset < self._trusted_end:
-            logger.error("bad record", extra={"log_offset": log_offset, "error": str(error)})
-
     def _step_over(self, opened: File, file: LogFile, bad_at: int) -> int | None:
-        """Where in the file to go on behind a bad record; None if the log ends here."""
-        file_bytes = self._log.file_bytes
-        if file.start + bad_at >= self._trusted_end:
-            self._is_over = True
+        """Where in the file to go on behind a bad record; None if no more follows in this file, or in the log."""
+        begin, file_end = file.start + bad_at, file.start + self._log.file_bytes
+        is_trusted = begin < self._trusted_end
+        found: tuple[int, int] | None = None
+        if is_trusted or self._trusted_ms:
+            found = self._next_record(opened, file, bad_at)
+        if not is_trusted:
+            stored_ms = found[1] if found is not None else self._first_time_after(file)
+            if not 0 < stored_ms < self._trusted_ms:
+                self._is_over = True
+                return None
+        end = file_end if found is None else file.start + found[0]
+        logger.error("bad record stepped over", extra={"log_offset": begin, "bytes": end - begin})
+        self.bad.append((begin, end))
+        if found is None:
+            self.end = file_end  # no more in this file; the next one begins anew
             return None
-        self.bad_count += 1
+        return found[0]
+
+    def _next_record(self, opened: File, file: LogFile, bad_at: int) -> tuple[int, int] | None:
+        """Where in the file the next good record begins, and its store time; None if there is none."""
+        file_bytes = self._log.file_bytes
         at = bad_at + 1
         while at < file_bytes:
             data = opened.pread(min(PIECE_BYTES, file_bytes - at), at)
             found = data.find(_MAGIC)
             while found >= 0:
                 begin = at + found - 4
-                if begin > bad_at and self._is_record(opened, file, begin):
-                    return begin
+                if begin > bad_at and (stored_ms := self._store_time(opened, file, begin)) is not None:
+                    return begin, stored_ms
                 found = data.find(_MAGIC, found + 1)
             at += max(len(data) - len(_MAGIC) + 1, 1)
-        self.end = file.start + file_bytes  # no more in this file; the next one begins anew
         return None
 
-    def _is_record(self, opened: File, file: LogFile, begin: int) -> bool:
+    def _store_time(self, opened: File, file: LogFile, begin: int) -> int | None:
+        """Store time of the record that begins here in the file; None if none does."""
         (total, _) = _sizes_at(opened.pread(BLANK_BYTES, begin))
         if not RECORD_BYTES_MIN <= total <= self._log.file_bytes - begin:
-            return False
+            return None
         data = opened.pread(total, begin)
         try:
             record = scan_record(data, 0, len(data), check_crc=self._check_crc)
         except ProtocolError:
-            return False
-        return record is not None and record[4] == file.start + begin
+            return None
+        return record[6] if record is not None and record[4] == file.start + begin else None
+
+    def _first_time_after(self, file: LogFile) -> int:
+        """Store time of the first record of the files behind this one; 0 if there is none."""
+        for other in self._log.files:
+            if other.start > file.start and (stored_ms := first_store_time(self._log, other)):
+                return stored_ms
+        return 0
 
 
 def _is_torn(record: ScannedRecord) -> bool:
@@ -166,7 +210,7 @@ def _is_torn(record: ScannedRecord) -> bool:
     return False
 
 
-def first_store_time(log: CommitLog, file: LogFile) -> int:
+def first_store_time(log: ScannedLog, file: LogFile) -> int:
     """Store time of a file's first record; 0 if there is none. Blocks."""
     opened = log.open_files.get(file.path)
     head = opened.pread(RECORD_BYTES_MIN, 0)

@@ -81,7 +81,9 @@ class Recovery:
         is_index_intact: bool,
         check_crc: bool,
         delay_levels_ms: tuple[int, ...],
+        trusts_all: bool = False,
     ) -> None:
+        """`trusts_all`: whatever record is good is kept, also behind a bad one that nobody says was ever synced."""
         self._disk = disk
         self._log = log
         self._queues = queues
@@ -91,6 +93,7 @@ class Recovery:
         self._is_clean = is_clean
         self._check_crc = check_crc
         self._delay_levels_ms = delay_levels_ms
+        self._trusted_ms = NEVER if trusts_all else 0
         self._lost: set[ConsumeQueue] = set()  # to be built from the beginning
         self._begun: set[ConsumeQueue] = set()  # their first message is known
         self._is_index_lost = index is not None and not is_index_intact
@@ -184,7 +187,7 @@ class Recovery:
             min(starts[-CLEAN_SCAN_FILES:][0], queues_from),
             queues_from=queues_from,
             index_from=index_from,
-            trusted_end=0,
+            trusted_end=max(newest, 0),  # whoever stops in order has synced what its queues know
         )
         if newest > self._report.end:
             for queue in self._queues:
@@ -200,6 +203,8 @@ class Recovery:
         index = self._index
         if index is not None and not self._is_index_lost:
             index_from = max(index.keep_synced(self._times.index_ms), int(self._log.min_offset))
+        # What was stored before the checkpoint's time was synced: a bad record in front of it is damage, no torn end.
+        self._trusted_ms = max(self._trusted_ms, self._times.log_ms)
         self._scan(min(queues_from, index_from), queues_from=queues_from, index_from=index_from, trusted_end=0)
 
     # ------------------------------------------------------------------------------------------- reading the log
@@ -209,7 +214,9 @@ class Recovery:
         dispatcher = self._dispatcher(is_complete=queues_from <= self._log.min_offset)
         if self._is_index_lost or self._index is None:
             index_from = NEVER
-        scan = LogScan(self._log, start, check_crc=self._check_crc, trusted_end=trusted_end)
+        scan = LogScan(
+            self._log, start, check_crc=self._check_crc, trusted_end=trusted_end, trusted_ms=self._trusted_ms
+        )
         dispatcher.gapped |= self._lost
         for record in scan.records():
             to_queues, to_index = record[4] >= queues_from, record[4] >= index_from

@@ -32,6 +32,7 @@ from skyrocketmq.store.file_rows import (
     translated,
     wrong_size,
 )
+from skyrocketmq.store.intact import BadRecords
 from skyrocketmq.store.open_files import OpenFiles
 from skyrocketmq.store.threads import run_to_end
 from skyrocketmq.wire.records import BLANK_BYTES, encode_blank
@@ -78,6 +79,7 @@ class CommitLog:
         self.on_spare_wanted: Callable[[], None] = _nobody
         self.on_append: Callable[[], None] = _nobody  # the log has grown; called once a batch
         self.open_files = OpenFiles(disk, count_max=OPEN_FILES_MAX)
+        self.bad_records = BadRecords()  # that readers met
         self._disk = disk
         self._directories = directories
         self._read_only = read_only
@@ -105,6 +107,11 @@ class CommitLog:
     def whole_offset(self) -> LogOffset:
         """Where the last whole record ends, and with it what queues and index can know of."""
         return LogOffset(self.max_offset - self.unfinished_bytes)
+
+    @property
+    def own_from(self) -> int:
+        """What this process has written begins here; what is older is looked at before it is believed."""
+        return self._warm_from
 
     @property
     def file_starts(self) -> list[int]:

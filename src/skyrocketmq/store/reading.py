@@ -7,7 +7,8 @@ bytes, because many small writes to a socket cost more than one copy.
 Rule 2: sizes and counts are limited, more tightly for messages that are far behind the newest, since those come from
 the disk and push others out of memory. The first message is given whatever its size.
 Rule 3: a message whose log file is gone is stepped over, together with all others of that file.
-Rule 4: everything is decided on what is in memory; records and cells that are not are fetched by whoever runs the
+Rule 4: what an earlier process wrote is looked at before it is given away; see `intact`.
+Rule 5: everything is decided on what is in memory; records and cells that are not are fetched by whoever runs the
 `Steps` (see `cold_reads`).
 """
 
@@ -18,13 +19,14 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, repeat
 from struct import Struct
 from typing import Final, TypeAlias
 
 from skyrocketmq.store.cold_reads import ColdRange, Steps
 from skyrocketmq.store.commit_log import CommitLog
 from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, FILLER_SIZE, ConsumeQueue
+from skyrocketmq.store.intact import intact_parts, is_intact
 from skyrocketmq.store.statuses import GetStatus
 
 __all__ = ["Buffer", "GetResult", "ReadLimits", "read_queue", "read_record", "read_resident"]
@@ -107,6 +109,7 @@ def read_queue(
     disk_end = log_max - limits.memory_bytes  # messages before this are taken to be on disk
     status = GetStatus.NO_MATCHED_MESSAGE
     runs: list[list[int]] = []  # [begin, end] of what lies together in the log
+    places: list[tuple[int, int]] = []
     run_end = -1
     skip_until = 0
     taken = taken_bytes = looked_at = 0
@@ -133,18 +136,28 @@ def read_queue(
                 status = GetStatus.MESSAGE_WAS_REMOVING
             skip_until = log.next_file_start(position)
             continue
-        if matches is not None and not matches((yield from block.record(position, size))):
-            continue
+        if matches is not None:
+            record = yield from block.record(position, size)
+            if position < log.own_from and not is_intact(record, 0, size, position):
+                log.bad_records.note(position, size)
+                continue
+            if not matches(record):
+                continue
         if position == run_end and position % log.file_bytes:
             runs[-1][1] = run_end = position + size
         else:
             run_end = position + size
             runs.append([position, run_end])
+        places.append((position, size))
         taken += 1
         taken_bytes += size
         status = GetStatus.FOUND
         skip_until = 0
     parts = yield from _fetch(log, runs)
+    if places and places[0][0] < log.own_from:
+        parts, taken, taken_bytes = intact_parts(parts, places, log.bad_records)
+        if not taken:
+            status = GetStatus.NO_MATCHED_MESSAGE
     behind = log_max - position
     return GetResult(
         status,
@@ -195,9 +208,16 @@ def read_resident(
         part = b"".join([view[at - begin : at - begin + size] for at, size in zip(positions, sizes, strict=True)])
         if len(part) != taken_bytes:
             return None
+    if first < log.own_from and not _are_intact(part, positions, sizes):
+        return None  # the careful way finds out which of them
     return GetResult(
         GetStatus.FOUND, offset + taken, min_offset, max_offset, (part,), taken_bytes, taken, False, log_max - last
     )
+
+
+def _are_intact(part: Buffer, positions: Sequence[int], sizes: Sequence[int]) -> bool:
+    starts = accumulate(sizes[:-1], initial=0)
+    return all(map(is_intact, repeat(part), starts, sizes, positions))
 
 
 @lru_cache(maxsize=1024)

@@ -17,6 +17,7 @@ from skyrocketmq.store.cold_reads import ColdRange, Steps
 from skyrocketmq.store.commit_log import CommitLog
 from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, FILLER_SIZE, ConsumeQueue
 from skyrocketmq.store.index import Index
+from skyrocketmq.store.intact import is_intact
 from skyrocketmq.store.reading import Buffer, read_record
 from skyrocketmq.wire.records import MESSAGE_MAGIC, RECORD_BYTES_MIN
 
@@ -47,6 +48,9 @@ def message_at(log: CommitLog, position: int) -> Steps[Buffer | None]:
     if magic != MESSAGE_MAGIC or log_offset != position or total < RECORD_BYTES_MIN:
         return None
     record = yield from read_record(log, position, total)
+    if record is not None and position < log.own_from and not is_intact(record, 0, total, position):
+        log.bad_records.note(position, total)
+        return None
     return record
 
 

@@ -85,6 +85,10 @@ class Pair:
     def slave(self) -> Member:
         return self.slaves[0]
 
+    @property
+    def members(self) -> list[Member]:
+        return [self.master, *self.slaves]
+
     def is_caught_up(self) -> bool:
         end = self.master.store.log.max_offset
         return all(slave.store.log.whole_offset == end for slave in self.slaves)

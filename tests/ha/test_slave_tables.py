@@ -1,0 +1,160 @@
+"""A slave's copies of its master's tables, and the progress that it gives back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from skyrocketmq.testing.link import Direction
+from skyrocketmq.wire.codes import RequestCode
+from skyrocketmq.wire.json_dialect import parse
+from tests.broker.house import ROOT
+from tests.broker.requests import TOPIC, send_frame
+from tests.broker.support import until
+from tests.ha.pair import Member, Pair, open_pair
+
+GROUP = "billing"
+
+
+async def commit(member: Member, offset: int, *, queue_id: int = 0) -> None:
+    ext = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": queue_id, "commitOffset": offset}
+    await member.administer(RequestCode.UPDATE_CONSUMER_OFFSET, ext)
+
+
+def offset_of(member: Member, queue_id: int = 0) -> int | None:
+    return member.broker.tables.offsets.find(group=GROUP, topic=TOPIC, queue_id=queue_id)
+
+
+async def synced(pair: Pair) -> None:
+    """The slave has copied everything once more, from now on."""
+    follower = pair.slave.broker.replication._follower
+    assert follower is not None
+    address = follower._master_address()
+    assert address is not None
+    await follower.tables.sync(address)
+
+
+async def test_topics_groups_and_offsets_are_copied_and_written_down() -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic()
+        body = msgspec.json.encode({"groupName": GROUP, "retryMaxTimes": 3})
+        await pair.master.administer(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+        await commit(pair.master, 42)
+        await synced(pair)
+        tables, original = pair.slave.broker.tables, pair.master.broker.tables
+        assert tables.topics.table() == original.topics.table()
+        assert tables.topics.data_version == original.topics.data_version
+        assert tables.groups.table() == original.groups.table()
+        assert offset_of(pair.slave) == 42
+        await asyncio.sleep(0.1)
+        for name in ("topics.json", "subscriptionGroup.json", "consumerOffset.json"):
+            assert GROUP in (text := pair.slave.disk.read(ROOT / "config" / name).decode()) or TOPIC in text
+
+
+async def test_a_topic_that_was_deleted_at_the_master_goes_at_the_slave_too() -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic()
+        await synced(pair)
+        assert pair.slave.broker.tables.topics.find(TOPIC)
+        await pair.master.administer(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": TOPIC})
+        await synced(pair)
+        assert pair.slave.broker.tables.topics.find(TOPIC) is None
+
+
+async def test_a_new_topic_is_copied_with_its_first_message() -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic("Another")
+        peer = await pair.master.connect()
+        await peer.ok(send_frame("Another"))
+        await until(lambda: pair.slave.broker.tables.topics.find("Another"), seconds=3)
+
+
+async def test_progress_at_the_slave_reaches_the_master_when_it_is_back() -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic()
+        await commit(pair.master, 10)
+        await commit(pair.master, 10, queue_id=1)
+        await synced(pair)
+        await pair.master.stop()
+        await commit(pair.slave, 25)
+        await commit(pair.slave, 30)
+        await commit(pair.slave, 7, queue_id=2)  # the group had nothing there
+        await pair.master.start()
+        await until(lambda: offset_of(pair.master) == 30, seconds=5)
+        await until(lambda: offset_of(pair.master, 2) == 7, seconds=5)
+        assert offset_of(pair.master, 1) == 10
+        await synced(pair)
+        assert [offset_of(pair.slave, queue_id) for queue_id in (0, 1, 2)] == [30, 10, 7]
+
+
+async def test_a_group_that_has_gone_on_at_the_master_keeps_that() -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic()
+        await commit(pair.master, 10)
+        await synced(pair)
+        await pair.master.stop()
+        await commit(pair.slave, 30)
+        pair.slave.link.is_refusing = True
+        await pair.master.start()
+        await commit(pair.master, 15)  # before the slave is back
+        pair.slave.link.is_refusing = False
+        await until(lambda: offset_of(pair.slave) == 15, seconds=5)
+        assert offset_of(pair.master) == 15
+
+
+async def test_progress_at_the_master_that_the_slave_never_saw_is_no_change_since() -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic()
+        await commit(pair.master, 10)
+        await synced(pair)
+        await commit(pair.master, 20)  # not copied before the master goes
+        await pair.master.stop()
+        await commit(pair.slave, 30)
+        await pair.master.start()
+        await until(lambda: offset_of(pair.master) == 30, seconds=5)
+
+
+async def test_progress_survives_a_restart_of_the_slave() -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic()
+        await commit(pair.master, 10)
+        await synced(pair)
+        await pair.master.stop()
+        await commit(pair.slave, 30)
+        await pair.slave.stop()
+        await pair.slave.start()
+        assert offset_of(pair.slave) == 30
+        await pair.master.start()
+        await until(lambda: offset_of(pair.master) == 30, seconds=5)
+
+
+async def test_what_was_handed_over_once_is_not_handed_over_again() -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic()
+        await commit(pair.master, 10)
+        await synced(pair)
+        await commit(pair.slave, 30)
+        await synced(pair)
+        assert offset_of(pair.master) == 30
+        await commit(pair.master, 5)  # a reset
+        await synced(pair)
+        assert offset_of(pair.master) == offset_of(pair.slave) == 5
+
+
+async def test_delay_offsets_are_written_once_their_deliveries_are_in_the_copy() -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic()
+        await synced(pair)
+        path = ROOT / "config" / "delayOffset.json"
+        pair.master.memory.replace(path, b'{"offsetTable":{1:5}}')
+        for connection in pair.slave.link.connections:
+            if str(connection.transport.get_extra_info("peername")[1]) == pair.master.ha_address.rpartition(":")[2]:
+                connection.stall(Direction.IN)
+        await pair.master.send_many(10)
+        await synced(pair)
+        assert parse(pair.slave.disk.read(path)) == {"offsetTable": {}}
+        pair.slave.link.release()
+        await pair.caught_up()
+        await synced(pair)
+        assert parse(pair.slave.disk.read(path)) == {"offsetTable": {"1": 5}}

@@ -2,7 +2,7 @@
 
 Hot: every consumed message passes here. A fixed number of workers take the calls of async handlers from one list,
 whichever queue of whichever broker they came from; plain handlers are called by threads in the same way. No task is
-made for a message, unless it failed.
+made for a message, unless it failed, and a worker waits only where there is nothing in the list.
 
 | a call ends | clustering | broadcasting |
 |---|---|---|
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Final
 
@@ -23,7 +24,7 @@ from msgspec.structs import replace
 
 from skyrocketmq.client.consume_result import ConsumeResult
 from skyrocketmq.client.deliveries import Deliveries, Delivery
-from skyrocketmq.client.handler_calls import HandlerCalls, failed_messages
+from skyrocketmq.client.handler_calls import SUCCESS, HandlerCalls, failed_messages
 from skyrocketmq.client.handlers import MessageHandler
 from skyrocketmq.client.held_queue import HeldQueue
 from skyrocketmq.client.offset_store import OffsetStore
@@ -63,7 +64,8 @@ class ConcurrentConsumption:
         self._offsets = offsets
         self._send_back = send_back
         self._clock = clock
-        self._calls: asyncio.Queue[tuple[HeldQueue, Delivery] | None] = asyncio.Queue()
+        self._calls: deque[tuple[HeldQueue, Delivery]] = deque()
+        self._idle: deque[asyncio.Future[None]] = deque()  # workers that wait for calls
         self._is_stopping = False
         self._workers = Tasks()
         self._waits = Tasks()  # until a kept message is tried again
@@ -75,10 +77,8 @@ class ConcurrentConsumption:
     async def stop(self, *, grace_s: float) -> None:
         """Let calls under way end, then end the workers; what is waiting stays unfinished."""
         self._is_stopping = True
-        while not self._calls.empty():
-            self._calls.get_nowait()
-        for _ in range(self._concurrency):
-            self._calls.put_nowait(None)
+        self._calls.clear()
+        self._wake(len(self._idle))
         await self._waits.finish(clock=self._clock, grace_s=0.0)
         deadline = self._clock.monotonic() + grace_s
         given_up_count = await self._handlers.close(grace_s=grace_s)
@@ -89,11 +89,22 @@ class ConcurrentConsumption:
 
     def submit(self, held: HeldQueue, messages: Sequence[MessageView]) -> None:
         """Have new messages of a queue consumed."""
-        for handler, of_call in self._deliveries.cut(messages):
+        calls = self._calls
+        for call in self._deliveries.cut(messages):
+            handler = call[0]
             if handler is None or handler.is_async:
-                self._calls.put_nowait((held, (handler, of_call)))
+                calls.append((held, call))
             else:
-                self._submit_to_thread(held, handler, of_call)
+                self._submit_to_thread(held, handler, call[1])
+        self._wake(len(calls))
+
+    def _wake(self, count: int) -> None:
+        idle = self._idle
+        while count > 0 and idle:
+            waiting = idle.popleft()
+            if not waiting.done():
+                waiting.set_result(None)
+                count -= 1
 
     def _submit_to_thread(self, held: HeldQueue, handler: MessageHandler, messages: list[MessageView]) -> None:
         cache, clock = held.cache, self._clock
@@ -107,7 +118,8 @@ class ConcurrentConsumption:
         def done(result: ConsumeResult | Awaitable[object]) -> None:
             if not isinstance(result, ConsumeResult):
                 # A plain function that returned something to await: an async handler in disguise.
-                self._calls.put_nowait((held, (MessageHandler(lambda _: result, True, None), messages)))
+                self._calls.append((held, (MessageHandler(lambda _: result, True, None), messages)))
+                self._wake(1)
             elif failed_messages(result, messages):
                 self._workers.start(self._conclude(held, messages, result), name=f"hand back {self._group}")
             elif not cache.is_dropped:
@@ -117,21 +129,26 @@ class ConcurrentConsumption:
 
     async def _work(self) -> None:
         calls, clock = self._calls, self._clock
+        loop = asyncio.get_running_loop()
         count = 0
-        while True:
-            call = await calls.get()
-            if call is None:
-                return
-            held, (handler, messages) = call
-            if not held.cache.is_dropped:
-                await self._consume(held, handler, messages)
+        while not self._is_stopping:
+            if not calls:
+                waiting = loop.create_future()
+                self._idle.append(waiting)
+                await waiting
+                continue
+            held, (handler, messages) = calls.popleft()
+            cache = held.cache
+            if not cache.is_dropped:
+                cache.mark_started(messages, now_ms=clock.now_ms())
+                result = await self._handlers.call(handler, messages)
+                if result is SUCCESS and not cache.is_dropped:
+                    self.finish(held, messages)
+                else:
+                    await self._conclude(held, messages, result)
             count += 1
             if count % CALLS_TOGETHER_MAX == 0:
                 await clock.sleep(0)
-
-    async def _consume(self, held: HeldQueue, handler: MessageHandler | None, messages: list[MessageView]) -> None:
-        held.cache.mark_started(messages, now_ms=self._clock.now_ms())
-        await self._conclude(held, messages, await self._handlers.call(handler, messages))
 
     async def _conclude(self, held: HeldQueue, messages: list[MessageView], result: ConsumeResult) -> None:
         """What follows from a call's result."""

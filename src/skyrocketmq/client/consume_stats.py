@@ -39,7 +39,8 @@ class ConsumeStats:
 
     def note(self, topic: str, seconds: float, ok_count: int, failed_count: int) -> None:
         """A handler's call has ended."""
-        totals = self._topic(topic).totals
+        known = self._topics.get(topic)
+        totals = known.totals if known is not None else self._topic(topic).totals
         totals.ok += ok_count
         totals.failed += failed_count
         totals.consume_s += seconds

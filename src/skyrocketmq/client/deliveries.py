@@ -53,16 +53,19 @@ class Deliveries:
 
     def cut(self, messages: Sequence[MessageView]) -> list[Delivery]:
         """Restored messages of one queue, in their order, as calls of handlers."""
-        calls: list[Delivery] = []
-        for topic, run in groupby(messages, key=_topic):
-            handler = self._find_handler(topic)
-            count_max = handler.count_max if handler is not None else 1
-            of_topic = list(run)
-            if count_max == 1:
-                calls += [(handler, [message]) for message in of_topic]
-            else:
-                calls += [(handler, of_topic[at : at + count_max]) for at in range(0, len(of_topic), count_max)]
-        return calls
+        if not messages:
+            return []
+        if not is_retry_topic(messages[0].queue.topic):
+            return self._cut_run(messages[0].topic, messages)
+        return [call for topic, run in groupby(messages, key=_topic) for call in self._cut_run(topic, list(run))]
+
+    def _cut_run(self, topic: str, messages: Sequence[MessageView]) -> list[Delivery]:
+        """Messages of one topic."""
+        handler = self._find_handler(topic)
+        count_max = handler.count_max if handler is not None else 1
+        if count_max == 1:
+            return [(handler, [message]) for message in messages]
+        return [(handler, list(messages[at : at + count_max])) for at in range(0, len(messages), count_max)]
 
 
 def _topic(message: MessageView) -> str:

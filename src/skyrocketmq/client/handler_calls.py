@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
+from typing import Final
 
 from skyrocketmq.client.consume_result import ConsumeResult, Verdict
 from skyrocketmq.client.consume_stats import ConsumeStats
@@ -14,9 +15,11 @@ from skyrocketmq.client.handlers import MessageHandler, result_of
 from skyrocketmq.model import MessageView
 from skyrocketmq.ports import Clock
 
-__all__ = ["HandlerCalls"]
+__all__ = ["SUCCESS", "HandlerCalls"]
 
 logger = logging.getLogger(__name__)
+
+SUCCESS: Final = ConsumeResult.SUCCESS
 
 
 class HandlerCalls:
@@ -35,7 +38,11 @@ class HandlerCalls:
             return ConsumeResult.RETRY
         started = self._clock.monotonic()
         try:
-            result = await handler.call(messages, self._threads)
+            if handler.is_async:  # spelt out, because every coroutine in between costs half a microsecond
+                outcome = handler.function(messages[0] if handler.batch_count is None else list(messages))
+                result = result_of(await outcome if isawaitable(outcome) else outcome)
+            else:
+                result = await handler.call(messages, self._threads)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -88,7 +95,7 @@ class HandlerCalls:
         return await self._threads.close(clock=self._clock, grace_s=grace_s)
 
     def _note(self, messages: list[MessageView], result: ConsumeResult, seconds: float) -> None:
-        failed_count = len(failed_messages(result, messages))
+        failed_count = 0 if result is SUCCESS else len(failed_messages(result, messages))
         self._stats.note(messages[0].topic, seconds, len(messages) - failed_count, failed_count)
 
     def _failed(self, messages: list[MessageView], error: BaseException) -> ConsumeResult:

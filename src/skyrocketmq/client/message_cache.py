@@ -116,7 +116,7 @@ class MessageCache:
         if messages and queue_end is not None:
             self.backlog_count = max(0, queue_end - messages[-1].queue_offset)
 
-    def remove(self, messages: Iterable[MessageView], *, now_ms: int) -> QueueOffset | None:
+    def remove(self, messages: Iterable[MessageView], *, now_ms: int) -> int | None:
         """Drop finished messages. Returns the offset to commit: the smallest that is not finished, else the one after
         the highest seen; None if nothing was here before."""
         self.last_consume_ms = now_ms
@@ -130,8 +130,10 @@ class MessageCache:
                 self.body_bytes -= len(message.body)
                 if started:
                     started.pop(offset, None)
-        self._trim()
-        return QueueOffset(self._order[0] if self._order else self._highest_offset + 1)
+        order = self._order
+        if order[0] not in known or order[-1] not in known:
+            self._trim()
+        return order[0] if order else self._highest_offset + 1
 
     def mark_started(self, messages: Iterable[MessageView], *, now_ms: int) -> None:
         """Note that a handler has begun with these messages."""

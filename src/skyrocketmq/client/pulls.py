@@ -30,7 +30,8 @@ from skyrocketmq.wire.codes import SQL_FILTER_VERSION, RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_codec import decode_header, encode_header
 from skyrocketmq.wire.headers_pull import PullMessageAnswer, PullMessageHeader
-from skyrocketmq.wire.records import decode_record, split_records
+from skyrocketmq.wire.pulled_records import PulledRecords
+from skyrocketmq.wire.records import split_records
 
 __all__ = ["PullRequest", "PullResult", "PullStatus", "Pulls"]
 
@@ -175,9 +176,10 @@ def read_messages(
     except ProtocolError as error:
         logger.error("pulled messages not readable", extra={"queue": str(queue), "reason": str(error)})
         return messages
+    decode = PulledRecords(queue).decode
     for at, end in places:
         try:
-            message = decode_record(body, at, end, broker_name=queue.broker_name)
+            message = decode(body, at, end)
         except ProtocolError as error:
             logger.error("message not readable", extra={"queue": str(queue), "reason": str(error)})
             continue

@@ -1,0 +1,77 @@
+"""The messages of a pull's answer, one by one.
+
+Hot: every message that is consumed passes here. An answer holds records of one queue, so its topic and queue are known:
+they are compared, not decoded. A record that is in any way uncommon (compressed, IPv6 hosts, another topic, damaged) is
+left to `records.decode_record`, which knows all of it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from skyrocketmq.model.flags import BODY_COMPRESSED
+from skyrocketmq.model.message import MessageView
+from skyrocketmq.model.queues import MessageQueue
+from skyrocketmq.wire.properties import decode_properties
+from skyrocketmq.wire.records import HEAD, HEAD_BYTES, decode_record
+
+__all__ = ["PulledRecords"]
+
+IPV6_HOSTS: Final = 0x30
+UNCOMMON: Final = IPV6_HOSTS | BODY_COMPRESSED
+
+_head = HEAD.unpack_from
+
+
+class PulledRecords:
+    """Decodes the records of one queue."""
+
+    __slots__ = ("_queue", "_topic_utf8")
+
+    def __init__(self, queue: MessageQueue) -> None:
+        self._queue = queue
+        self._topic_utf8 = queue.topic.encode()
+
+    def decode(self, data: bytes, at: int, end: int) -> MessageView:
+        """The message of the record that begins and ends there, as `split_records` has found it.
+
+        Raises `ProtocolError` if it cannot be read.
+        """
+        (
+            total, _, crc, queue_id, flag, queue_offset, log_offset, sys_flag, born_timestamp, born_host,
+            store_timestamp, store_host, reconsume_times, prepared, body_length,
+        ) = _head(data, at)  # fmt: skip
+        queue, topic_utf8 = self._queue, self._topic_utf8
+        body_at = at + HEAD_BYTES
+        topic_at = body_at + body_length + 1
+        topic_end = topic_at + len(topic_utf8)
+        properties_at = topic_end + 2
+        if (
+            sys_flag & UNCOMMON
+            or queue_id != queue.queue_id
+            or body_length < 0
+            or properties_at > end
+            or data[topic_at - 1] != len(topic_utf8)
+            or data[topic_at:topic_end] != topic_utf8
+            or data[topic_end] & 0x80  # a length is a signed number
+            or properties_at + ((data[topic_end] << 8) | data[topic_end + 1]) != end
+        ):
+            return decode_record(data, at, end, broker_name=queue.broker_name)
+        return MessageView(
+            topic=queue.topic,
+            body=data[body_at : topic_at - 1],
+            properties=decode_properties(data[properties_at:end]),
+            queue=queue,
+            queue_offset=queue_offset,
+            log_offset=log_offset,
+            born_timestamp=born_timestamp,
+            born_host_packed=born_host,
+            store_timestamp=store_timestamp,
+            store_host_packed=store_host,
+            flag=flag,
+            sys_flag=sys_flag,
+            reconsume_times=reconsume_times,
+            prepared_transaction_offset=prepared,
+            body_crc=crc,
+            stored_bytes=total,
+        )

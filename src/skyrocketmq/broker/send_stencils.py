@@ -25,7 +25,30 @@ PlainSend = tuple[SendQueue, SendShape, bytes, int, int, int, int, int, int]
 """(queue, shape, unique id, request number, flag of the frame, system flag, born time, user flag, reconsume times)"""
 
 _Known = tuple[SendQueue, SendShape, int, int, int, int]  # the same without what stands in the holes
-_Table = dict[bytes, dict[bytes, _Known]]  # what is before the first hole -> what is between and behind the others
+
+
+class _Beginning:
+    """What is before the first hole, and all that was seen to follow it.
+
+    The one that was found last is tried first: comparing bytes where they lie is cheaper than cutting them out.
+    """
+
+    __slots__ = ("known", "last", "middle", "rest", "tail")
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[bytes, bytes, bytes], _Known] = {}  # by what is between and behind the other holes
+        self.middle = self.tail = self.rest = b""
+        self.last: _Known | None = None
+
+    def use(self, middle: bytes, tail: bytes, rest: bytes) -> _Known | None:
+        """The send with these texts, tried first from now on; None if there is none."""
+        found = self.known.get((middle, tail, rest))
+        if found is not None:
+            self.middle, self.tail, self.rest, self.last = middle, tail, rest, found
+        return found
+
+
+_Table = dict[bytes, _Beginning]
 
 STENCIL_COUNT_MAX: Final = 10_000  # above, all are dropped and made again
 
@@ -61,15 +84,23 @@ class SendStencils:
     def find_json(self, data: bytes, at: int, end: int) -> PlainSend | None:
         """The send that the header in these bytes is, if there is a stencil of it."""
         born_at = data.find(_JSON_BORN, at, end) + 5
-        known = self._json.get(data[at:born_at])
-        if known is None:
+        beginning = self._json.get(data[at:born_at])
+        if beginning is None:
             return None
         born_end = born_at + _BORN_BYTES
         id_at = born_end + _JSON_TO_ID
         id_end = id_at + _ID_BYTES
-        number_at = data.find(_JSON_NUMBER, id_end, end) + 9
-        rest_at = data.find(b",", number_at, end)
-        found = known.get(data[born_end:id_at] + data[id_end:number_at] + data[rest_at:end])
+        number_at = id_end + len(beginning.tail)
+        rest_at = end - len(beginning.rest)
+        found = beginning.last
+        if not (
+            data.startswith(beginning.middle, born_end)
+            and data.startswith(beginning.tail, id_end)
+            and data.startswith(beginning.rest, rest_at)
+        ):
+            number_at = data.find(_JSON_NUMBER, id_end, end) + 9
+            rest_at = data.find(b",", number_at, end)
+            found = beginning.use(data[born_end:id_at], data[id_end:number_at], data[rest_at:end])
         born, key, number = data[born_at:born_end], data[id_at:id_end], data[number_at:rest_at]
         if found is None or not (born.isdigit() and key.isalnum() and number.isdigit()):
             return None
@@ -94,8 +125,8 @@ class SendStencils:
             and number >= 0
         )
         if is_usual:
-            rest = header[born_end:id_at] + header[id_end:number_at] + header[rest_at:]
-            self._keep(self._json, header[:born_at], rest, (queue, shape, frame_flag, sys_flag, flag, reconsumed))
+            texts = (header[born_end:id_at], header[id_end:number_at], header[rest_at:])
+            self._keep(self._json, header[:born_at], texts, (queue, shape, frame_flag, sys_flag, flag, reconsumed))
 
     # -- binary
 
@@ -103,13 +134,19 @@ class SendStencils:
         """The send that the header in these bytes is, if there is a stencil of it."""
         fields_at = at + _BINARY_EXT_AT
         born_at = data.find(_BINARY_BORN, fields_at, end) + 7
-        known = self._binary.get(data[fields_at:born_at])
-        if known is None:
+        beginning = self._binary.get(data[fields_at:born_at])
+        if beginning is None:
             return None
         born_end = born_at + _BORN_BYTES
         id_at = born_end + _BINARY_TO_ID
         id_end = id_at + _ID_BYTES
-        found = known.get(data[born_end:id_at] + data[id_end:end])
+        found = beginning.last
+        if not (
+            data.startswith(beginning.middle, born_end)
+            and data.startswith(beginning.tail, id_end)
+            and end == id_end + len(beginning.tail)
+        ):
+            found = beginning.use(data[born_end:id_at], data[id_end:end], b"")
         born, key = data[born_at:born_end], data[id_at:id_end]
         if found is None or not (born.isdigit() and key.isalnum()):
             return None
@@ -132,13 +169,16 @@ class SendStencils:
             and key.isalnum()
         )
         if is_usual:
-            rest = header[born_end:id_at] + header[id_end:]
-            self._keep(
-                self._binary, header[_BINARY_EXT_AT:born_at], rest, (queue, shape, 0, sys_flag, flag, reconsumed)
-            )
+            texts = (header[born_end:id_at], header[id_end:], b"")
+            known = (queue, shape, 0, sys_flag, flag, reconsumed)
+            self._keep(self._binary, header[_BINARY_EXT_AT:born_at], texts, known)
 
-    def _keep(self, table: _Table, start: bytes, rest: bytes, known: _Known) -> None:
+    def _keep(self, table: _Table, start: bytes, texts: tuple[bytes, bytes, bytes], known: _Known) -> None:
         if self._count >= STENCIL_COUNT_MAX:
             self.clear()
         self._count += 1
-        table.setdefault(start, {})[rest] = known
+        beginning = table.get(start)
+        if beginning is None:
+            beginning = table[start] = _Beginning()
+        beginning.known[texts] = known
+        beginning.use(*texts)

@@ -15,6 +15,7 @@ from skyrocketmq.cli.broker import broker
 from skyrocketmq.cli.consume import consume
 from skyrocketmq.cli.namesrv import namesrv
 from skyrocketmq.cli.produce import produce
+from skyrocketmq.cli.store import store
 from skyrocketmq.cli.up import up
 from skyrocketmq.errors import MQError
 
@@ -35,6 +36,7 @@ app.command()(broker)
 app.command()(produce)
 app.command()(consume)
 app.add_typer(bench)
+app.add_typer(store)
 
 
 def _print_version(wanted: bool) -> None:

@@ -36,7 +36,7 @@ def is_intact(data: Buffer, at: int, size: int, position: int) -> bool:
     if body_at > at + size:
         return False
     length: int = _length_at(data, body_at - 4)[0]
-    return 0 <= length <= at + size - body_at and bool(body_crc(data[body_at : body_at + length]) == crc)
+    return 0 <= length <= at + size - body_at and body_crc(data[body_at : body_at + length]) == crc
 
 
 def intact_parts(

@@ -41,7 +41,7 @@ from skyrocketmq.store.index_file import IndexLayout
 from skyrocketmq.store.key_hash import TopicKeys
 from skyrocketmq.store.reading import SCAN_CELLS_MAX, Buffer, GetResult, ReadLimits, read_queue, read_resident
 from skyrocketmq.store.record_shape import RecordShape, split_unique_key
-from skyrocketmq.store.recovery import Recovered, Recovery
+from skyrocketmq.store.recovery import Recovered, Recovery, RecoveryWishes
 from skyrocketmq.store.searching import (
     QueryResult,
     message_at,
@@ -171,16 +171,24 @@ class MessageStore:
         self._topics: dict[str, TopicKeys] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._lock: FileLock | None = None
+        self._wishes: RecoveryWishes | None = None
 
     # -------------------------------------------------------------------------------------------- opening, closing
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, config: StoreConfig, *, disk: Disk, clock: Clock, store_host: bytes = UNKNOWN_HOST
+        cls,
+        config: StoreConfig,
+        *,
+        disk: Disk,
+        clock: Clock,
+        store_host: bytes = UNKNOWN_HOST,
+        wishes: RecoveryWishes | None = None,
     ) -> AsyncIterator[MessageStore]:
         """The store in `config.root_path`, recovered and ready. Raises `StoreLocked`, `StoreError` or `OSError`."""
         store = cls(config, disk=disk, clock=clock, store_host=store_host)
+        store._wishes = wishes
         try:
             await store._start()
             yield store
@@ -222,6 +230,7 @@ class MessageStore:
             is_index_intact=is_index_intact,
             check_crc=self.config.check_crc_on_recover,
             delay_levels_ms=self.config.delay_levels_ms,
+            wishes=self._wishes,
         ).run()
         recovered.newest_ms = recovered.newest_ms or times.log_ms
         return recovered

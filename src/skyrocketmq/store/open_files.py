@@ -19,9 +19,10 @@ __all__ = ["OpenFiles"]
 class OpenFiles:
     """At most `count_max` open files, unless more are held at once."""
 
-    def __init__(self, disk: Disk, *, count_max: int) -> None:
+    def __init__(self, disk: Disk, *, count_max: int, writable: bool = True) -> None:
         assert count_max > 0
         self._disk = disk
+        self._writable = writable
         self._count_max = count_max
         self._files: OrderedDict[Path, File] = OrderedDict()
         self._held: dict[Path, int] = {}
@@ -34,7 +35,7 @@ class OpenFiles:
         """The open file; valid until the next call here. Raises `OSError` if it cannot be opened."""
         file = self._files.get(path)
         if file is None:
-            file = self._disk.open(path)
+            file = self._disk.open(path, writable=self._writable)
             self._files[path] = file
             if len(self._files) > self._count_max:
                 self._close_oldest()

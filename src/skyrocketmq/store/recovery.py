@@ -34,7 +34,7 @@ from skyrocketmq.store.log_scan import LogScan, first_store_time
 from skyrocketmq.store.snapshot import Snapshot
 from skyrocketmq.wire.records import ScannedRecord
 
-__all__ = ["Recovered", "Recovery", "start_by_time"]
+__all__ = ["Recovered", "Recovery", "RecoveryWishes", "start_by_time"]
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +52,15 @@ class Recovered:
     bad_records: int = 0
     rebuilt_queues: list[str] = field(default_factory=list)
     index_rebuilt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryWishes:
+    """What a repair asks for beyond what recovery does on its own."""
+
+    queues: tuple[tuple[str, int], ...] = ()  # topic and id of queues to build from the log
+    rebuilds_index: bool = False
+    trusts_all: bool = False  # keep every good record, also behind a bad one that nobody says was ever synced
 
 
 def start_by_time(files: Sequence[tuple[int, int]], safe_ms: int) -> int:
@@ -81,9 +90,8 @@ class Recovery:
         is_index_intact: bool,
         check_crc: bool,
         delay_levels_ms: tuple[int, ...],
-        trusts_all: bool = False,
+        wishes: RecoveryWishes | None = None,
     ) -> None:
-        """`trusts_all`: whatever record is good is kept, also behind a bad one that nobody says was ever synced."""
         self._disk = disk
         self._log = log
         self._queues = queues
@@ -93,10 +101,11 @@ class Recovery:
         self._is_clean = is_clean
         self._check_crc = check_crc
         self._delay_levels_ms = delay_levels_ms
-        self._trusted_ms = NEVER if trusts_all else 0
+        self._wishes = wishes or RecoveryWishes()
+        self._trusted_ms = NEVER if self._wishes.trusts_all else 0
         self._lost: set[ConsumeQueue] = set()  # to be built from the beginning
         self._begun: set[ConsumeQueue] = set()  # their first message is known
-        self._is_index_lost = index is not None and not is_index_intact
+        self._is_index_lost = index is not None and (not is_index_intact or self._wishes.rebuilds_index)
         self._report = Recovered()
 
     def _covers(self, snapshot: Snapshot) -> bool:
@@ -113,6 +122,7 @@ class Recovery:
             self._recover_foreign_clean_stop()
         else:
             self._recover_by_times()
+        self._lost |= {self._queues.get(topic, queue_id) for topic, queue_id in self._wishes.queues}
         self._rebuild_what_is_lost()
         for queue in self._queues:
             if queue not in self._begun:
@@ -265,7 +275,7 @@ class Recovery:
         dispatcher = self._dispatcher(is_complete=True)
         lost = {(queue.topic.encode(), queue.queue_id) for queue in self._lost}
         end = self._report.end
-        scan = LogScan(self._log, self._log.min_offset, check_crc=False, trusted_end=end, stop=end)
+        scan = LogScan(self._log, self._log.min_offset, check_crc=self._check_crc, trusted_end=end, stop=end)
         for record in scan.records():
             dispatcher.dispatch(record, to_queues=(record[1], record[2]) in lost, to_index=self._is_index_lost)
         dispatcher.finish()

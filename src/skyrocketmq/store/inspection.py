@@ -1,0 +1,312 @@
+"""Looking through a whole store that no broker uses: what is intact, what is lost, and why.
+
+One pass over the log checks everything against it, record by record: each queue's cell, each entry of the index.
+
+Rule 1: nothing is written. Rule 2: damage is what readers would notice; what the next start mends on its own, such as
+the torn end that a crash leaves, is only noted. Rule 3: a finding says where, what, and whether `repair` helps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from skyrocketmq.config import StoreConfig
+from skyrocketmq.errors import IllegalArgument, MQError, StoreError
+from skyrocketmq.model.names import check_topic
+from skyrocketmq.ports import Disk
+from skyrocketmq.store.checkpoint import CheckpointTimes, load_checkpoint
+from skyrocketmq.store.commit_log import KEY as LOG_KEY
+from skyrocketmq.store.commit_log import NEVER, LogFile
+from skyrocketmq.store.file_rows import load_row
+from skyrocketmq.store.inspection_index import IndexCheck
+from skyrocketmq.store.inspection_queues import QueueChecks
+from skyrocketmq.store.key_hash import TopicKeys
+from skyrocketmq.store.log_scan import LogScan
+from skyrocketmq.store.open_files import OpenFiles
+from skyrocketmq.store.record_shape import RecordShape, split_unique_key
+from skyrocketmq.store.snapshot import load_snapshot
+from skyrocketmq.wire.json_dialect import parse
+from skyrocketmq.wire.records import ScannedRecord
+
+__all__ = ["Finding", "LogFiles", "StoreReport", "inspect"]
+
+SHAPES_MAX: Final = 10_000
+PROGRESS_EVERY: Final = 1 << 24  # bytes of the log
+Progress = Callable[[int, int], object]
+"""Called now and then with how many bytes of the log are done, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it should be."""
+
+    part: str  # log, queue, index, checkpoint, config
+    where: str
+    what: str
+    is_damage: bool = True
+    can_repair: bool = False
+
+
+@dataclass(slots=True)
+class StoreReport:
+    """What was found."""
+
+    root: Path
+    was_clean: bool = True  # its last owner stopped in order
+    log_begin: int = 0
+    log_end: int = 0
+    log_files: int = 0
+    records: int = 0
+    lost_records: int = 0  # places in queues whose message is not in the log
+    queues: int = 0
+    cells: int = 0
+    index_files: int = 0
+    index_entries: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    broken_queues: list[tuple[str, int]] = field(default_factory=list)
+    is_index_broken: bool = False
+    broken_configs: list[str] = field(default_factory=list)  # those whose .bak is good
+
+    @property
+    def is_intact(self) -> bool:
+        return not any(finding.is_damage for finding in self.findings)
+
+    def add(self, part: str, where: str, what: str, *, is_damage: bool = True, can_repair: bool = False) -> None:
+        self.findings.append(Finding(part, where, what, is_damage, can_repair))
+
+
+class LogFiles:
+    """The files of a log, to be read only."""
+
+    def __init__(self, disk: Disk, config: StoreConfig) -> None:
+        row = load_row(
+            disk,
+            config.commit_log_directories,
+            file_bytes=config.commit_log_file_bytes,
+            key=LOG_KEY,
+            may_be_short=True,
+        )
+        self.file_bytes = config.commit_log_file_bytes
+        self.short = [file.path for file in row if file.size < self.file_bytes]
+        self.files = [LogFile(file.start, file.path) for file in row if file.size == self.file_bytes]
+        self.open_files = OpenFiles(disk, count_max=8, writable=False)
+
+    @property
+    def begin(self) -> int:
+        return self.files[0].start if self.files else 0
+
+
+def inspect(disk: Disk, config: StoreConfig, *, progress: Progress = lambda done, total: None) -> StoreReport:
+    """Check the whole store. Blocks, for minutes where the log is large. Raises `StoreError` for what is no store."""
+    return _Inspection(disk, config, progress).run()
+
+
+class _Inspection:
+    def __init__(self, disk: Disk, config: StoreConfig, progress: Progress) -> None:
+        self._disk = disk
+        self._config = config
+        self._progress = progress
+        self._root = config.root_path
+        self._report = StoreReport(config.root_path)
+        self._bad: list[tuple[int, int]] = []
+        self._shapes: dict[tuple[bytes, bytes, int, bytes], RecordShape | None] = {}
+        self._topics: dict[bytes, TopicKeys | None] = {}
+
+    def run(self) -> StoreReport:
+        report, disk = self._report, self._disk
+        if not disk.is_directory(self._root):
+            raise StoreError(f"{self._root} is no directory: give the one that storePathRootDir names")
+        report.was_clean = not disk.exists(self._root / "abort")
+        log = LogFiles(disk, self._config)
+        if not log.files and not disk.exists(self._root / "consumequeue"):
+            raise StoreError(f"{self._root} holds no store: there is neither a commit log nor a consume queue")
+        self._queues = QueueChecks(disk, self._root / "consumequeue", self._config.queue_file_bytes)
+        self._index = IndexCheck(disk, self._root / "index", self._config)
+        try:
+            self._scan(log)
+            self._look_behind_end(log)
+        finally:
+            log.open_files.close()
+        self._judge_queues()
+        self._judge_index()
+        self._check_checkpoint()
+        self._check_configs()
+        return report
+
+    # --------------------------------------------------------------------------------------------------------- log
+
+    def _scan(self, log: LogFiles) -> None:
+        report = self._report
+        report.log_begin, report.log_files = log.begin, len(log.files)
+        for path in log.short:
+            report.add("log", path.name, "shorter than the others: it was just being made", is_damage=False)
+        total = len(log.files) * log.file_bytes
+        scan = LogScan(log, log.begin, check_crc=True, trusted_ms=NEVER)
+        told = 0
+        self._index.begin(log.begin, scan.bad)
+        for record in scan.records():
+            report.records += 1
+            self._check_record(record)
+            if record[4] - told >= PROGRESS_EVERY:
+                told = record[4]
+                self._progress(record[4] - log.begin, total)
+        self._progress(total, total)
+        report.log_end, self._bad = scan.end, scan.bad
+        for begin, end in scan.bad:
+            report.add("log", f"{begin}", f"{end - begin} bytes hold no good record: what was there is lost")
+        expected = log.begin
+        for file in log.files:
+            if file.start > expected:
+                report.add("log", f"{expected}", f"{file.start - expected} bytes are missing: files were deleted")
+            expected = file.start + log.file_bytes
+
+    def _check_record(self, record: ScannedRecord) -> None:
+        total, topic, queue_id, offset, log_offset, sys_flag, store_ms, _, properties = record
+        shape, key = self._shape(topic, properties)
+        if shape is None:
+            return
+        if not sys_flag & 0x4 and queue_id >= 0:
+            tags_code = shape.tags_code if shape.delay_ms is None else store_ms + shape.delay_ms
+            self._queues.check(shape.topic.topic, queue_id, offset, (log_offset, total, tags_code))
+        if sys_flag & 0xC != 0xC and self._config.index_enable:
+            if key:
+                self._index.check(shape.topic.hash_of(key), log_offset)
+            for other in shape.keys:
+                self._index.check(shape.topic.hash_of(other), log_offset)
+
+    def _shape(self, name: bytes, properties: bytes) -> tuple[RecordShape | None, bytes]:
+        before, key, after = split_unique_key(properties)
+        place = (name, before, len(key), after)
+        if place not in self._shapes:
+            if len(self._shapes) >= SHAPES_MAX:
+                self._shapes.clear()
+            topic = self._topic(name)
+            levels = self._config.delay_levels_ms
+            self._shapes[place] = (
+                None if topic is None else RecordShape(topic, before, key, after, delay_levels_ms=levels)
+            )
+        return self._shapes[place], key
+
+    def _topic(self, name: bytes) -> TopicKeys | None:
+        if name not in self._topics:
+            text = name.decode("utf-8", "replace")
+            try:
+                check_topic(text)
+                self._topics[name] = TopicKeys(text)
+            except IllegalArgument as error:
+                self._topics[name] = None
+                self._report.add("log", text, f"an illegal topic, its messages are in no queue: {error}")
+        return self._topics[name]
+
+    def _look_behind_end(self, log: LogFiles) -> None:
+        """After a crash the end may be torn, and the next start cuts it: nothing that was acknowledged as durable."""
+        end = self._report.log_end
+        for file in log.files:
+            at = max(end - file.start, 0)
+            if at >= log.file_bytes:
+                continue
+            opened = log.open_files.get(file.path)
+            while at < log.file_bytes:
+                data = opened.pread(min(1 << 22, log.file_bytes - at), at)
+                if data.count(0) != len(data):
+                    text = "bytes behind the last record are no record: the next start cuts them off"
+                    self._report.add("log", f"{end}", text, is_damage=False)
+                    return
+                at += len(data)
+
+    # ------------------------------------------------------------------------------------------- queues and index
+
+    def _judge_queues(self) -> None:
+        report = self._report
+        known = self._known_topics()
+        for queue in self._queues.finish(report.log_begin, self._bad):
+            report.queues += 1
+            report.cells += queue.cells
+            report.lost_records += queue.lost
+            name = f"{queue.topic}-{queue.queue_id}"
+            if queue.lost:
+                ranges = ", ".join(f"{first}..{last}" for first, last in queue.lost_ranges[:5])
+                report.add("queue", name, f"{queue.lost} messages are not in the log: offsets {ranges}")
+            is_late = not report.was_clean and queue.wrong == queue.missing_at_end and not queue.strays
+            if queue.is_absent and queue.topic not in known:
+                report.add("queue", name, "is not there: its topic was deleted", is_damage=False)
+            elif is_late and queue.wrong:
+                text = f"{queue.wrong} messages are not in it yet: the next start adds them"
+                report.add("queue", name, text, is_damage=False)
+            elif queue.wrong or queue.strays or queue.trouble:
+                parts = [f"{queue.wrong} messages of the log are not where they belong"] if queue.wrong else []
+                parts += [f"{queue.strays} places lead to no message"] if queue.strays else []
+                parts += [queue.trouble] if queue.trouble else []
+                report.add("queue", name, "; ".join(parts), can_repair=True)
+                report.broken_queues.append((queue.topic, queue.queue_id))
+
+    def _known_topics(self) -> set[str]:
+        """Topics that exist, as far as the broker's file and the last checkpoint tell."""
+        topics: set[str] = set()
+        snapshot = load_snapshot(self._disk, self._root / "checkpoint.json", self._times())
+        if snapshot is not None:
+            topics |= snapshot.queues.keys()
+        try:
+            table = parse(self._disk.read(self._root / "config" / "topics.json"))
+            if isinstance(table, dict) and isinstance(table.get("topicConfigTable"), dict):
+                topics |= {str(topic) for topic in table["topicConfigTable"]}
+        except (MQError, OSError):
+            pass
+        return topics
+
+    def _judge_index(self) -> None:
+        report, index = self._report, self._index
+        if not self._config.index_enable:
+            return
+        trouble = index.finish(report.log_end)
+        report.index_files, report.index_entries = index.file_count, index.entry_count
+        if trouble and index.is_merely_late and not report.was_clean:
+            report.add("index", "", f"{trouble}: the next start adds them", is_damage=False)
+        elif trouble:
+            report.is_index_broken = True
+            report.add("index", index.where, trouble, can_repair=True)
+
+    # ------------------------------------------------------------------------------------------- the small files
+
+    def _times(self) -> CheckpointTimes:
+        return load_checkpoint(self._disk, self._root / "checkpoint")
+
+    def _check_checkpoint(self) -> None:
+        report, path = self._report, self._root / "checkpoint"
+        if not self._disk.exists(path):
+            report.add("checkpoint", path.name, "is not there: the next start reads more of the log", is_damage=False)
+            return
+        snapshot = load_snapshot(self._disk, self._root / "checkpoint.json", self._times())
+        if snapshot is not None and snapshot.log_offset > report.log_end:
+            lost = snapshot.log_offset - report.log_end
+            text = (
+                f"the log was on disk up to {snapshot.log_offset} and ends at {report.log_end}: {lost} bytes are lost"
+            )
+            report.add("checkpoint", path.name, text)
+
+    def _check_configs(self) -> None:
+        directory = self._root / "config"
+        for name in self._disk.list(directory):
+            if not name.endswith(".json"):
+                continue
+            if (error := self._config_error(directory / name)) is None:
+                continue
+            backup = directory / f"{name}.bak"
+            has_backup = self._disk.exists(backup) and self._config_error(backup) is None
+            what = f"is not readable ({error}); its .bak is {'good' if has_backup else 'no help'}"
+            self._report.add("config", name, what, can_repair=has_backup)
+            if has_backup:
+                self._report.broken_configs.append(name)
+
+    def _config_error(self, path: Path) -> str | None:
+        data = self._disk.read(path)
+        if not data.strip():
+            return "it is empty"
+        try:
+            parse(data)
+        except MQError as error:
+            return str(error)
+        return None

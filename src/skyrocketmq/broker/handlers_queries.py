@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from skyrocketmq.broker.access import AccessControl
+from skyrocketmq.broker.pull_filters import record_topic
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.errors import broker_error
 from skyrocketmq.model.numbers import INT64_MAX
@@ -20,8 +22,11 @@ __all__ = ["QueryHandlers"]
 class QueryHandlers:
     """Answers queries. `register` puts them into a dispatcher."""
 
-    def __init__(self, *, config: ConfigHolder[BrokerConfig], store: MessageStore) -> None:
+    def __init__(
+        self, *, config: ConfigHolder[BrokerConfig], store: MessageStore, access: AccessControl | None = None
+    ) -> None:
         self._config = config
+        self._access = access
         self._store = store
 
     def register(self, dispatcher: Dispatcher) -> None:
@@ -45,13 +50,16 @@ class QueryHandlers:
             index_last_update_timestamp=found.index_last_update_ms,
             index_last_update_log_offset=found.index_last_update_offset,
         )
-        if not found.records:
+        records = found.records
+        if self._access is not None:  # the index knows hashes, which messages of other topics may share
+            records = tuple(record for record in records if record_topic(record) == header.topic)
+        if not records:
             return frame.reply(
                 ResponseCode.QUERY_NOT_FOUND,
                 remark=f"no message of topic {header.topic} with key {header.key} in that time",
                 ext=encode_header(answer),
             )
-        return frame.reply(ext=encode_header(answer), body=_joined(found.records))
+        return frame.reply(ext=encode_header(answer), body=_joined(records))
 
     async def view_message(self, frame: Frame, connection: Connection) -> Frame:
         header = decode_header(ViewMessageHeader, frame.ext)
@@ -64,6 +72,8 @@ class QueryHandlers:
                 f"there is no message at offset {header.offset} of the log of broker "
                 f"{self._config.current.broker_name}: it has expired, or the id belongs to another broker",
             )
+        if self._access is not None:
+            self._access.check_message(frame, connection, record_topic(record))
         return frame.reply(body=bytes(record))
 
 

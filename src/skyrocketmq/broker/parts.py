@@ -6,8 +6,10 @@ answers all but pulls, which may be held for long.
 
 from __future__ import annotations
 
+from skyrocketmq.broker.access import AccessControl
 from skyrocketmq.broker.delay import DelayDelivery
 from skyrocketmq.broker.durability import Durability
+from skyrocketmq.broker.handlers_access import AccessHandlers
 from skyrocketmq.broker.handlers_clients import ClientHandlers
 from skyrocketmq.broker.handlers_config import ConfigHandlers
 from skyrocketmq.broker.handlers_groups import GroupHandlers
@@ -53,6 +55,7 @@ class BrokerParts:
         delay: DelayDelivery,
         replication: Replication,
         *,
+        access: AccessControl | None,
         store_host: bytes,
         disk: Disk,
         clock: Clock,
@@ -109,8 +112,9 @@ class BrokerParts:
                 groups=tables.groups,
                 store=store,
                 writer=writer,
+                access=access,
             ),
-            QueryHandlers(config=config, store=store),
+            QueryHandlers(config=config, store=store, access=access),
             TopicHandlers(
                 config=config,
                 topics=tables.topics,
@@ -135,8 +139,10 @@ class BrokerParts:
             self.clients,
             GroupHandlers(config=config, groups=tables.groups, groups_file=tables.groups_saver, offsets=tables.offsets),
             ConfigHandlers(config),
+            AccessHandlers(access, identity),
         )
-        main, fast = Dispatcher(), Dispatcher()
+        check = None if access is None else access.check
+        main, fast = Dispatcher(before=check), Dispatcher(before=check)
         for dispatcher in (main, fast):
             for handler in handlers:
                 handler.register(dispatcher)
@@ -147,6 +153,8 @@ class BrokerParts:
             SendPath(store, durability, self._headers, dispatcher, pulls=pulls)
             for dispatcher, pulls in ((main, PullPath(self.pulls)), (fast, None))
         ]
+        for path in self._send_paths:
+            path.access = access
         self.main_feed: Feed = self._send_paths[0].feed
         self.fast_feed: Feed = self._send_paths[1].feed
         tables.topics.listeners.append(self._topics_changed)

@@ -19,7 +19,7 @@ from skyrocketmq.store.reading import Buffer
 from skyrocketmq.wire.properties import find_property
 from skyrocketmq.wire.records import HEADS
 
-__all__ = ["PullFilter", "RetryFilter", "SqlPullFilter", "record_properties"]
+__all__ = ["PullFilter", "RetryFilter", "SqlPullFilter", "record_properties", "record_topic"]
 
 CONDITIONS_A_PULL: Final = 4_000  # comparisons: about a millisecond
 SCAN_MIN: Final = 32  # messages that a pull looks at, whatever the expression
@@ -73,6 +73,13 @@ class RetryFilter:
         topic = find_property(properties, _RETRY_TOPIC)
         found = None if topic is None else self._filters.find(topic.decode("utf-8", "replace"), self._group)
         return found is None or found.sql.matches_text(properties)
+
+
+def record_topic(record: Buffer) -> str:
+    """The topic of such a record."""
+    body_at = _HEAD_BYTES[(record[_SYS_FLAG_LOW_BYTE] >> 4) & 3]
+    topic_at = body_at + int(_number_at(record, body_at - 4)[0])
+    return bytes(record[topic_at + 1 : topic_at + 1 + record[topic_at]]).decode("utf-8", "replace")
 
 
 def record_properties(record: Buffer) -> bytes:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
+from skyrocketmq.broker.access import AccessControl
 from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.pull_path import PullPath
 from skyrocketmq.broker.send_headers import SendHeaders
@@ -57,6 +58,7 @@ class SendPath:
         self._headers = headers
         self._dispatcher = dispatcher
         self._pulls = pulls  # None where nobody may pull
+        self.access: AccessControl | None = None  # asked of each send, where access is controlled
 
     def feed(self, data: bytes, connection: Connection) -> tuple[int, Sequence[Part]]:
         """Handle the complete frames of a buffer; see `Connection`."""
@@ -71,6 +73,7 @@ class SendPath:
         read_json, read_binary = headers.read_json, headers.read_binary
         add = appender.add
         born_host = connection.peer_host
+        access = self.access
         pulls = self._pulls if self._dispatcher.before is None else None
         answers: list[Part] = []  # these may leave
         answer_bytes = 0
@@ -81,7 +84,11 @@ class SendPath:
             word, header_at, body_at, end = place
             is_json = word < _BINARY_WORD
             send = read_json(data, header_at, body_at) if is_json else read_binary(data, header_at, body_at)
-            if send is not None and send[1].is_plain:
+            if (
+                send is not None
+                and send[1].is_plain
+                and (access is None or access.passes(decode_frame(data, *place), connection))
+            ):
                 queue, shape, key, opaque, frame_flag, sys_flag, born_ms, flag, reconsumed = send
                 queue_offset = queue.queue.next_offset
                 log_offset = add(

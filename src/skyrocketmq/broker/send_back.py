@@ -11,9 +11,11 @@ import random
 from collections.abc import Awaitable
 from typing import Any, Final
 
+from skyrocketmq.broker.access import AccessControl
 from skyrocketmq.broker.answers import change_saved, no_such_group
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.message_writer import MessageWriter, OutgoingMessage
+from skyrocketmq.broker.pull_filters import record_topic
 from skyrocketmq.broker.saving import Saver
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig, ConfigHolder
@@ -51,6 +53,7 @@ class SendBackHandler:
         groups: GroupTable,
         store: MessageStore,
         writer: MessageWriter,
+        access: AccessControl | None = None,
         choose_queue: random.Random | None = None,
     ) -> None:
         self._config = config
@@ -59,6 +62,7 @@ class SendBackHandler:
         self._groups = groups
         self._store = store
         self._writer = writer
+        self._access = access
         self._random = choose_queue or random.Random()
 
     def register(self, dispatcher: Dispatcher) -> None:
@@ -86,9 +90,11 @@ class SendBackHandler:
                 ResponseCode.NO_PERMISSION,
                 f"topic {retry.topic_name} may not be written: its perm is {retry.perm}, see updateTopic",
             )
-        return self._send_back(frame, header, group)
+        return self._send_back(frame, connection, header, group)
 
-    async def _send_back(self, frame: Frame, header: SendBackHeader, group: SubscriptionGroupConfig) -> Frame:
+    async def _send_back(
+        self, frame: Frame, connection: Connection, header: SendBackHeader, group: SubscriptionGroupConfig
+    ) -> Frame:
         assert header.offset is not None, "checked before"
         record = await self._store.message_at(header.offset)
         if record is None:
@@ -97,6 +103,8 @@ class SendBackHandler:
                 f"there is no message at offset {header.offset} of the log of broker "
                 f"{self._config.current.broker_name}: it has expired, or came from another broker",
             )
+        if self._access is not None:  # whoever hands a message back will read it again
+            self._access.check_message(frame, connection, record_topic(record))
         retries_max = group.retry_max_times
         if header.max_reconsume_times is not None and frame.version >= RETRY_LIMIT_VERSION:
             retries_max = header.max_reconsume_times

@@ -19,6 +19,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from skyrocketmq.background import Background
+from skyrocketmq.broker.access import WATCH_INTERVAL_S, AccessControl
+from skyrocketmq.broker.access_files import find_access_file
 from skyrocketmq.broker.delay import DelayDelivery
 from skyrocketmq.broker.handlers_clients import SCAN_INTERVAL_S
 from skyrocketmq.broker.identity import BrokerIdentity
@@ -62,6 +64,7 @@ class Broker:
         tables: BrokerTables,
         parts: BrokerParts,
         replication: Replication,
+        access: AccessControl | None,
     ) -> None:
         self.identity = identity
         self.config = config
@@ -69,6 +72,7 @@ class Broker:
         self.tables = tables
         self.parts = parts
         self.replication = replication
+        self.access = access  # None where aclEnable is false
 
     @property
     def address(self) -> str:
@@ -138,8 +142,19 @@ async def _open(
             identity, holder, store, tables, registrar, client, ha_socket, disk=disk, clock=clock, link=link
         )
     )
+    access = await _open_access(holder, disk=disk, clock=clock)
     parts = BrokerParts(
-        identity, holder, store, tables, registrar, delay, replication, store_host=store_host, disk=disk, clock=clock
+        identity,
+        holder,
+        store,
+        tables,
+        registrar,
+        delay,
+        replication,
+        access=access,
+        store_host=store_host,
+        disk=disk,
+        clock=clock,
     )
     opened.callback(parts.close)
 
@@ -168,6 +183,8 @@ async def _open(
     background.every(SAVE_FILTERS_EVERY_S, tables.save_filters)
     delay_interval_s = config.store.delay_offset_flush_interval_ms / 1000
     background.every(delay_interval_s, delay.save_offsets, first_after=OFFSETS_FIRST_AFTER_S)
+    if access is not None:
+        background.every(WATCH_INTERVAL_S, access.follow_files)
     watch = CertificateWatch(tls, disk)
     if watch.paths:
         background.every(CERTIFICATE_CHECK_EVERY_S, watch.check)
@@ -180,7 +197,7 @@ async def _open(
     background.every(RECONNECT_INTERVAL_S, registrar.reconnect)
     background.every(REFRESH_ADDRESSES_INTERVAL_S, registrar.refresh_addresses)
     logger.info("broker started", extra={"broker": identity.broker_name, "address": identity.address})
-    return Broker(identity, holder, store, tables, parts, replication)
+    return Broker(identity, holder, store, tables, parts, replication, access)
 
 
 def _follow_config(
@@ -189,6 +206,16 @@ def _follow_config(
     tables.topics.apply_config(change.before, change.after)
     parts.apply_config(change.after)
     replication.apply_config(change.after.store)
+
+
+async def _open_access(holder: ConfigHolder[BrokerConfig], *, disk: Disk, clock: Clock) -> AccessControl | None:
+    config = holder.current
+    if not config.acl_enable:
+        return None
+    path = find_access_file(
+        config.acl_file, home=config.rocketmq_home, config_file=holder.path, store=config.store.root_path, disk=disk
+    )
+    return await AccessControl.open(path.absolute(), cluster=config.cluster_name, disk=disk, clock=clock)
 
 
 async def _numeric(host: str) -> str:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from skyrocketmq.config.fields import Key, Section, format_value, keys_of, parse_value, value_of, with_values
@@ -70,6 +71,11 @@ class ConfigHolder(Generic[C]):
     @property
     def current(self) -> C:
         return self._loaded.config
+
+    @property
+    def path(self) -> Path | None:
+        """The file that changes are written to; None if they stay in memory."""
+        return self._loaded.store_path
 
     @property
     def version(self) -> ConfigVersion:

@@ -63,8 +63,10 @@ def is_signed_by(ext: Mapping[str, str | None] | None, body: bytes, *, secret_ke
 
 def signed_content(fields: Mapping[str, str | None], body: bytes) -> bytes:
     """The bytes that are signed: values in the order of names, null as a word, then the body."""
-    names = sorted((name for name in fields if name != SIGNATURE), key=_utf16_order)
-    values = [fields[name] for name in names]
+    names = sorted(fields)
+    if not "".join(names).isascii():  # beyond the first 65,536 characters the order of code points is another
+        names.sort(key=_utf16_order)
+    values = [fields[name] for name in names if name != SIGNATURE]
     text = "".join(["null" if value is None else value for value in values])
     return text.encode("utf-8", "replace") + body
 

@@ -1,0 +1,122 @@
+"""Requests about accounts (50 to 54). Who may send them is decided before they come here: administrators alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from skyrocketmq.broker.access import AccessControl
+from skyrocketmq.broker.answers import refusal, required
+from skyrocketmq.broker.identity import BrokerIdentity
+from skyrocketmq.errors import ConfigError
+from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.wire.bodies import encode_body
+from skyrocketmq.wire.bodies_admin import AccessConfig, AccountConfig
+from skyrocketmq.wire.codes import RequestCode, ResponseCode
+from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.headers_admin import (
+    BrokerAclInfoAnswer,
+    CreateAccessConfigHeader,
+    DeleteAccessConfigHeader,
+    UpdateWhiteAddressesHeader,
+)
+from skyrocketmq.wire.headers_codec import decode_header, encode_header
+
+__all__ = ["AccessHandlers"]
+
+
+class AccessHandlers:
+    """The answers. Without access control (`access` is None) there are no accounts to read or to change."""
+
+    def __init__(self, access: AccessControl | None, identity: BrokerIdentity) -> None:
+        self._access = access
+        self._identity = identity
+
+    def register(self, dispatcher: Dispatcher) -> None:
+        for code, handler in (
+            (RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, self.put_account),
+            (RequestCode.DELETE_ACL_CONFIG, self.delete_account),
+            (RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, self.put_white_addresses),
+        ):
+            dispatcher.register(code, handler)
+        dispatcher.register(RequestCode.GET_BROKER_CLUSTER_ACL_INFO, self.show_versions)
+        dispatcher.register(RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG, self.show_accounts)
+
+    async def put_account(self, frame: Frame, connection: Connection) -> Frame:
+        """50: make an account, or change one."""
+        code = ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED
+        access = self._get_access(code)
+        header = decode_header(CreateAccessConfigHeader, frame.ext)
+        account = AccountConfig(
+            access_key=header.access_key,
+            admin=header.admin,
+            default_group_perm=header.default_group_perm,
+            default_topic_perm=header.default_topic_perm,
+            group_perms=_split(header.group_perms),
+            secret_key=header.secret_key,
+            topic_perms=_split(header.topic_perms),
+            white_remote_address=header.white_remote_address,
+        )
+        try:
+            await access.put_account(account)
+        except (ConfigError, OSError) as error:
+            raise refusal(code, f"the account was not changed: {error}") from error
+        return frame.reply()
+
+    async def delete_account(self, frame: Frame, connection: Connection) -> Frame:
+        """51: take an account away."""
+        code = ResponseCode.DELETE_ACL_CONFIG_FAILED
+        access = self._get_access(code)
+        access_key = decode_header(DeleteAccessConfigHeader, frame.ext).access_key
+        try:
+            await access.delete_account(required(access_key, "accessKey", frame))
+        except (ConfigError, OSError) as error:
+            raise refusal(code, f"the account was not deleted: {error}") from error
+        return frame.reply()
+
+    async def put_white_addresses(self, frame: Frame, connection: Connection) -> Frame:
+        """53: which addresses need no account."""
+        code = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
+        access = self._get_access(code)
+        header = decode_header(UpdateWhiteAddressesHeader, frame.ext)
+        path = Path(header.acl_file_full_path) if header.acl_file_full_path else None
+        try:
+            await access.put_white_addresses(_split(header.global_white_addrs), path)
+        except (ConfigError, OSError) as error:
+            raise refusal(code, f"the white list was not changed: {error}") from error
+        return frame.reply()
+
+    def show_versions(self, frame: Frame, connection: Connection) -> Frame:
+        """52: the versions of the files."""
+        access = self._get_access(ResponseCode.SYSTEM_ERROR)
+        versions = {str(file.path): file.version for file in access.table.files}
+        answer = BrokerAclInfoAnswer(
+            version=encode_body(versions[str(access.path)]).decode(),
+            all_acl_file_version=msgspec.json.encode(versions).decode(),
+            broker_name=self._identity.broker_name,
+            broker_addr=self._identity.address,
+            cluster_name=self._identity.cluster_name,
+        )
+        return frame.reply(ext=encode_header(answer))
+
+    def show_accounts(self, frame: Frame, connection: Connection) -> Frame:
+        """54: all accounts, secrets included."""
+        files = self._get_access(ResponseCode.SYSTEM_ERROR).table.files
+        by_key = {account.access_key: account for file in reversed(files) for account in reversed(file.accounts)}
+        body = AccessConfig(
+            global_white_addrs=[address for file in files for address in file.white_addresses],
+            plain_access_configs=list(reversed(by_key.values())),
+        )
+        return frame.reply(body=encode_body(body))
+
+    def _get_access(self, code: int) -> AccessControl:
+        if self._access is None:
+            raise refusal(
+                code, f"broker {self._identity.broker_name} checks no access: set aclEnable=true and restart it"
+            )
+        return self._access
+
+
+def _split(text: str | None) -> list[str]:
+    return [part.strip() for part in (text or "").split(",") if part.strip()]

@@ -106,8 +106,12 @@ class Connection(Stream):
         opaque = frame.opaque = waiting.next_opaque()
         data = encode_frame(frame)
         answer: Answer = self._loop.create_future()
+        is_alone = not waiting.answers
         waiting.add(opaque, answer, deadline)
-        self._outbox.push(data)
+        if is_alone:  # nothing is under way that it could leave together with
+            self._outbox.push_now(data)
+        else:
+            self._outbox.push(data)
         read_count = self._read_count
         try:
             reply = await answer

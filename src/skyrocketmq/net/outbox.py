@@ -94,6 +94,13 @@ class Outbox:
         if self._pushed_bytes > self._options.write_high_bytes:
             self.flush()
 
+    def push_now(self, part: Part) -> None:
+        """Write at once, unless something waits to leave: to wait for a turn of the loop would only be a delay."""
+        if self._is_open and not self._pushed:
+            self._write((part,))
+        else:
+            self.push(part)
+
     def flush(self) -> None:
         """Write what was pushed."""
         if self._pushed and self._is_open:

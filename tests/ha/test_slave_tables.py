@@ -70,6 +70,22 @@ async def test_a_new_topic_is_copied_with_its_first_message() -> None:
         await until(lambda: pair.slave.broker.tables.topics.find("Another"), seconds=3)
 
 
+async def test_messages_of_a_topic_that_the_slave_could_not_ask_for_can_be_read_there() -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic("Another")
+        for connection in pair.slave.link.connections:  # all but the log
+            if str(connection.transport.get_extra_info("peername")[1]) != pair.master.ha_address.rpartition(":")[2]:
+                connection.stall()
+        peer = await pair.master.connect()
+        await peer.ok(send_frame("Another", 3))
+        await until(lambda: pair.slave.store.max_offset("Another", 3) == 1)
+        assert len(await pair.slave.pull_all("Another", 3)) == 1
+        pair.slave.link.release()
+        original = pair.master.broker.tables.topics
+        await until(lambda: pair.slave.broker.tables.topics.data_version == original.data_version)
+        assert pair.slave.broker.tables.topics.table() == original.table()
+
+
 async def test_progress_at_the_slave_reaches_the_master_when_it_is_back() -> None:
     async with open_pair() as pair:
         await pair.master.make_topic()

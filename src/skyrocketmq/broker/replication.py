@@ -5,8 +5,8 @@
 
 Where the master is, the name servers tell with every registration; `haMasterAddress` fixes it. While the master is away
 they are asked every second, so that one that comes back elsewhere is found as soon as one that comes back in its place.
-Tables are copied at intervals, with each new connection, and when a message of a new topic has come: who reads from a
-slave does not wait for the topic.
+Tables are copied at intervals, with each new connection, and when a message of a new topic has come: whoever reads from
+a slave finds the topic there.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class _Follower:
         self._takes_newest_only = store_config.ha_newest_file_only
         fixed = store_config.ha_master_address or ""
         self._fixed = fixed if len(fixed) >= ADDRESS_CHARACTERS_MIN else None
-        self._copy = LogCopy(store, disk, on_new_topic=self._wants_tables.set)
+        self._copy = LogCopy(store, disk, on_new_queue=self._queue_came)
         self._ha_address: str | None = None
         self._service = SlaveService(
             self._copy,
@@ -159,6 +159,11 @@ class _Follower:
     @property
     def is_connected(self) -> bool:
         return self._service.is_connected
+
+    def _queue_came(self, topic: str, queue_id: int) -> None:
+        """A message of a queue that may be new: if the master dies now, it has to be readable here."""
+        if self.tables.make_provisional(topic, queue_id):
+            self._wants_tables.set()
 
     def _master_changed(self, master: Master) -> None:
         self._set_ha_address(self._fixed or master.ha_address)

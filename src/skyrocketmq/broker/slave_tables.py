@@ -20,6 +20,8 @@ from skyrocketmq.broker.saving import Saver
 from skyrocketmq.broker.slave_progress import AGE_FIELD, KNOWS_AGES_FIELD, Place, ProgressTable, SlaveProgress
 from skyrocketmq.broker.tables import BrokerTables
 from skyrocketmq.errors import BrokerError, MQError, broker_error
+from skyrocketmq.model import TopicConfig
+from skyrocketmq.model.names import PERM_READ_WRITE
 from skyrocketmq.net import Client
 from skyrocketmq.ports import Clock, Disk
 from skyrocketmq.store import ConfigFile, MessageStore
@@ -117,6 +119,23 @@ class SlaveTables:
         table = decode_body(TopicConfigTable, answer.body)
         if table.data_version != self._tables.topics.data_version:
             self._tables.topics.replace_all(table.topic_config_table, table.data_version)
+
+    def make_provisional(self, topic: str, queue_id: int) -> bool:
+        """See to it that a queue of which a message has come can be read, before the master was asked for its topic.
+
+        False if it is known. What is made here has a version that no master has: the next copy replaces it.
+        """
+        topics = self._tables.topics
+        known = topics.find(topic)
+        if (known is not None and queue_id < known.read_queue_nums) or queue_id < 0 or topics.is_system_topic(topic):
+            return False
+        count = queue_id + 1
+        if known is None:
+            known = TopicConfig(topic_name=topic, read_queue_nums=count, write_queue_nums=count, perm=PERM_READ_WRITE)
+        topics.put(
+            msgspec.structs.replace(known, read_queue_nums=count, write_queue_nums=max(count, known.write_queue_nums))
+        )
+        return True
 
     async def _copy_groups(self, master: str) -> None:
         answer = await self._ask(master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)

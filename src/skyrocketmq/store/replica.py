@@ -52,10 +52,16 @@ class NotContinuous(StoreError):
 class LogCopy:
     """The one way into a slave's store. Loop's thread only; made once the store is open, closed before it."""
 
-    def __init__(self, store: MessageStore, disk: Disk, *, on_new_topic: Callable[[], object] = lambda: None) -> None:
-        """`on_new_topic` is called when a message comes of a topic that none came of before."""
-        self._on_new_topic = on_new_topic
-        self._topics: set[bytes] = set()
+    def __init__(
+        self,
+        store: MessageStore,
+        disk: Disk,
+        *,
+        on_new_queue: Callable[[str, int], object] = lambda topic, queue_id: None,
+    ) -> None:
+        """`on_new_queue` is called with topic and queue id when a message comes of a queue that none came of before."""
+        self._on_new_queue = on_new_queue
+        self._known: set[tuple[bytes, int]] = set()
         self._store = store
         self._log = store.log
         self._is_damaged = False  # the last bytes looked at were no record
@@ -153,9 +159,9 @@ class LogCopy:
                 if record is not None:
                     self._dispatcher.dispatch(record, to_queues=True, to_index=True)
                     records.append(record)
-                    if record[1] not in self._topics:
-                        self._topics.add(record[1])
-                        self._on_new_topic()
+                    if record[1:3] not in self._known:
+                        self._known.add(record[1:3])
+                        self._on_new_queue(record[1].decode("utf-8", "replace"), record[2])
                     self._is_damaged = False
                 at += total
             elif magic == BLANK_MAGIC and total == left_in_file:

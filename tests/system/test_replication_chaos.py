@@ -1,0 +1,261 @@
+"""A master and its slave as real processes, killed, stopped and cut off from each other under load.
+
+What must hold, whatever happens: a message that was acknowledged is consumed; one that was acknowledged as replicated
+can be read from the slave alone, the moment its master is dead; the two logs are the same, byte for byte, and every
+file of both is in order.
+
+Five rounds, one of each kind; CHAOS_ROUNDS for more, CHAOS_SEED for others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from skyrocketmq.ports import LocalDisk
+from skyrocketmq.wire.bodies import decode_body
+from skyrocketmq.wire.bodies_tables import KvTable
+from skyrocketmq.wire.codes import RequestCode
+from skyrocketmq.wire.frames import Frame, FrameDecoder, encode_frame
+from tests.broker.house import Peer
+from tests.broker.requests import TOPIC, properties_text, pull_frame, send_frame, unique_id
+from tests.ha.proxy import Proxy
+from tests.interop.ours import Broker, NameServer, running
+from tests.store.reader import Sizes, check_store, read_records
+
+ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "5"))
+SEED = int(os.environ.get("CHAOS_SEED", "11"))
+EVENTS = ("kill the master", "kill the slave", "stop the master", "stop the slave", "cut the link")
+QUEUES = 4
+PRODUCERS = 3
+WINDOW = 16
+REPLICATED, STORED = 0, (0, 10, 11, 12)
+SIZES = Sizes(log_file=1 << 20, queue_file=20 * 1000, slots=500, entries=2000)
+CONFIG = {
+    "mappedFileSizeCommitLog": str(SIZES.log_file),
+    "mappedFileSizeConsumeQueue": str(SIZES.queue_file),
+    "maxHashSlotNum": str(SIZES.slots),
+    "maxIndexNum": str(SIZES.entries),
+    "slaveTimeout": "400",
+    "haSendHeartbeatInterval": "300",
+    "haHousekeepingInterval": "2000",
+}
+
+
+class Load:
+    """Producers that never give up, and what they were told."""
+
+    def __init__(self, broker: Broker, chance: random.Random) -> None:
+        self.answers: dict[str, int] = {}  # unique id -> the code of its answer
+        self.codes: Counter[int] = Counter()
+        self.is_over = False
+        self._broker = broker
+        self._chance = chance
+        self._numbers: Iterator[int] = iter(range(10**9))
+
+    async def run(self) -> None:
+        await asyncio.gather(*[self._produce() for _ in range(PRODUCERS)])
+
+    async def _produce(self) -> None:
+        while not self.is_over:
+            try:
+                reader, writer = await asyncio.open_connection("127.0.0.1", self._broker.port)
+            except OSError:
+                await asyncio.sleep(0.02)
+                continue
+            try:
+                await self._send_until_it_ends(reader, writer)
+            except OSError:
+                pass
+            finally:
+                writer.transport.abort()
+
+    async def _send_until_it_ends(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        decoder = FrameDecoder()
+        waiting: dict[int, str] = {}
+        while not self.is_over or waiting:
+            while len(waiting) < WINDOW and not self.is_over:
+                number = next(self._numbers)
+                waiting[number] = unique_id(number)
+                writer.write(encode_frame(self._frame(number)))
+            async with asyncio.timeout(20):
+                data = await reader.read(1 << 16)
+            if not data:
+                return
+            for answer in decoder.feed(data):
+                self.codes[answer.code] += 1
+                self.answers[waiting.pop(answer.opaque)] = answer.code
+            await asyncio.sleep(0.002)  # hundreds a second are enough
+
+    def _frame(self, number: int) -> Frame:
+        text = properties_text([("UNIQ_KEY", unique_id(number)), ("TAGS", "TagA")])
+        body = b"%d " % number + bytes(self._chance.choice((0, 50, 900)))
+        return send_frame(TOPIC, number % QUEUES, opaque=number, body=body, properties=text, is_binary=number % 2 == 0)
+
+    async def replicated_again(self) -> float:
+        """Wait until a message that is sent from now on is acknowledged as replicated; seconds that it took."""
+        started = time.monotonic()
+        before = self.codes[REPLICATED]
+        while self.codes[REPLICATED] <= before + PRODUCERS * WINDOW:
+            assert time.monotonic() - started < 30, f"nothing replicated for 30 s: {self.codes}"
+            await asyncio.sleep(0.005)
+        return time.monotonic() - started
+
+
+class Reader:
+    """Reads a broker's queues, each message once, however often it is asked."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.found: Counter[str] = Counter()
+        self._broker = broker
+        self._offsets = dict.fromkeys(range(QUEUES), 0)
+
+    async def read(self) -> None:
+        peer = Peer(*await asyncio.open_connection("127.0.0.1", self._broker.port))
+        for queue_id in range(QUEUES):
+            while (answer := await peer.ask(pull_frame(TOPIC, queue_id, self._offsets[queue_id]))).code == 0:
+                records = read_records(answer.body)
+                self._offsets[queue_id] += len(records)
+                self.found.update([record.properties["UNIQ_KEY"] for record in records])
+        await peer.close()
+
+
+async def log_end(broker: Broker) -> int:
+    peer = Peer(*await asyncio.open_connection("127.0.0.1", broker.port))
+    answer = await peer.ok(Frame(RequestCode.GET_BROKER_RUNTIME_INFO, 1))
+    await peer.close()
+    return int(decode_body(KvTable, answer.body).table["commitLogMaxOffset"])
+
+
+def log_bytes(store: Path) -> tuple[int, bytes]:
+    """Where the log begins, and its files one after the other."""
+    files = sorted((store / "commitlog").iterdir())
+    return int(files[0].name), b"".join([file.read_bytes() for file in files])
+
+
+class Chaos:
+    """One run."""
+
+    def __init__(self, master: Broker, slave: Broker, proxy: Proxy, chance: random.Random) -> None:
+        self._master = master
+        self._slave = slave
+        self._proxy = proxy
+        self._chance = chance
+        self._at_slave = Reader(slave)
+        self.load = Load(master, chance)
+        self.waits_s: dict[str, list[float]] = {event: [] for event in EVENTS}
+
+    async def run(self, rounds: int) -> None:
+        loading = asyncio.create_task(self.load.run())
+        await self.load.replicated_again()
+        for turn in range(rounds):
+            event = EVENTS[turn % len(EVENTS)]
+            await asyncio.sleep(self._chance.uniform(0.05, 0.4))
+            await self._cause(event)
+            self.waits_s[event].append(await self.load.replicated_again())
+        self.load.is_over = True
+        await loading
+
+    async def _cause(self, event: str) -> None:
+        master, slave = self._master, self._slave
+        if event == "kill the master":
+            await asyncio.to_thread(master.kill)
+            await self._check_slave_alone()
+            await asyncio.to_thread(master.start)
+        elif event == "kill the slave":
+            await asyncio.to_thread(slave.kill)
+            await asyncio.sleep(self._chance.uniform(0, 0.5))
+            await asyncio.to_thread(slave.start)
+        elif event == "stop the master":
+            master.process.pause()
+            await asyncio.sleep(self._chance.uniform(0.1, 1))
+            master.process.resume()
+        elif event == "stop the slave":
+            slave.process.pause()
+            await asyncio.sleep(self._chance.choice((0.2, 2.5)))  # shorter and longer than the master waits
+            slave.process.resume()
+        else:
+            self._proxy.cut()
+            await asyncio.sleep(self._chance.uniform(0.05, 0.8))
+            self._proxy.mend()
+
+    async def _check_slave_alone(self) -> None:
+        """Whatever was acknowledged as replicated can be read without the master."""
+        promised = [unique for unique, code in self.load.answers.items() if code == REPLICATED]
+        await self._at_slave.read()
+        missing = [unique for unique in promised if not self._at_slave.found[unique]]
+        assert not missing, f"{len(missing)} of {len(promised)} replicated messages are not at the slave"
+
+    async def caught_up(self) -> int:
+        deadline = time.monotonic() + 20
+        while (end := await log_end(self._master)) != await log_end(self._slave):
+            assert time.monotonic() < deadline, "the slave does not catch up"
+            await asyncio.sleep(0.05)
+        return end
+
+    async def check_messages(self) -> int:
+        """All that was acknowledged is consumed, from either; how many messages there are."""
+        at_master = Reader(self._master)
+        await at_master.read()
+        await self._at_slave.read()
+        for found in (at_master.found, self._at_slave.found):
+            assert all(count == 1 for count in found.values()), "each was sent once, and is there once"
+            lost = [unique for unique, code in self.load.answers.items() if code in STORED and not found[unique]]
+            assert not lost, f"{len(lost)} acknowledged messages are lost"
+        assert at_master.found == self._at_slave.found
+        return len(at_master.found)
+
+
+async def run_chaos(master: Broker, slave: Broker, proxy: Proxy) -> tuple[Chaos, int, int]:
+    await proxy.start()
+    try:
+        slave_settings = slave.config_file.read_text()
+        slave.config_file.write_text(slave_settings + f"haMasterAddress=127.0.0.1:{proxy.port}\n")
+        await asyncio.to_thread(master.start)
+        await asyncio.to_thread(slave.start)
+        peer = Peer(*await asyncio.open_connection("127.0.0.1", master.port))
+        await peer.ask(send_frame(TOPIC, 0, properties=properties_text([("UNIQ_KEY", "first")])))
+        await peer.close()
+        chaos = Chaos(master, slave, proxy, random.Random(SEED))
+        await chaos.run(ROUNDS)
+        end = await chaos.caught_up()
+        return chaos, end, await chaos.check_messages()
+    finally:
+        await asyncio.to_thread(master.stop)
+        await asyncio.to_thread(slave.stop)
+        await proxy.close()
+
+
+@pytest.mark.system
+@pytest.mark.timeout(120 + 20 * ROUNDS)
+def test_a_master_and_its_slave_lose_nothing_and_stay_the_same_in_any_trouble(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"brokerRole": "SLAVE", "brokerId": "1"}
+    with running(NameServer(tmp_path / "namesrv")) as namesrv:
+        address = namesrv.address
+        master = Broker(tmp_path / "master", namesrv=address, config={**CONFIG, "brokerRole": "SYNC_MASTER"})
+        slave = Broker(tmp_path / "slave", namesrv=address, config={**CONFIG, **settings})
+        chaos, end, count = asyncio.run(run_chaos(master, slave, Proxy(master.port + 1)))
+
+    begin, copy = log_bytes(tmp_path / "slave" / "store")
+    masters_begin, log = log_bytes(tmp_path / "master" / "store")
+    assert copy[: end - begin] == log[begin - masters_begin : end - masters_begin]
+    assert end - begin > 0
+    disk = LocalDisk(threads=1)
+    for name in ("master", "slave"):
+        check_store(disk, tmp_path / name / "store", SIZES)
+    disk.close()
+    assert chaos.load.codes[REPLICATED] > ROUNDS * PRODUCERS * WINDOW
+    with capsys.disabled():
+        print(f"\n{ROUNDS} rounds: {count} messages, {end} bytes the same; answers {dict(chaos.load.codes)}")
+        for event, waits_s in chaos.waits_s.items():
+            if waits_s:
+                print(f"  after {event}: replicated again within {max(waits_s):.2f} s")

@@ -12,7 +12,7 @@ BUT_CLIENT := $(addprefix --ignore ,$(CLIENT))
 AGAIN  := || $(BIN)/pytest -q --last-failed --last-failed-no-failures none
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test interop-all client-test bench-quick check format lint types fast fuzz bench clean
+.PHONY: help setup run test interop-all client-test bench-quick chaos check format lint types fast fuzz bench clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -33,6 +33,11 @@ bench-quick: $(VENV)/.dev    ## see that the benchmarks run
 
 client-test: $(VENV)/.dev    ## our client: alone, on our cluster, on Apache's, and beside Java members
 	$(BIN)/pytest -q $(CLIENT)
+
+# Its short form, a few rounds, is part of `test`.
+chaos: $(VENV)/.dev          ## processes killed, stopped and cut off, again and again (CHAOS_ROUNDS=50, CHAOS_SEED=11)
+	CHAOS_ROUNDS=$${CHAOS_ROUNDS:-50} BROKER_KILLS=$${CHAOS_ROUNDS:-50} $(BIN)/pytest -q \
+	    tests/system/test_replication_chaos.py tests/system/test_broker_kill.py
 
 interop-all: $(VENV)/.dev    ## every test with Apache's programs, also on Apache's own cluster and on mixed ones
 	$(BIN)/pytest tests/interop

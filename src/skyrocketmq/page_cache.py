@@ -32,7 +32,7 @@ def _find_mincore() -> ctypes._NamedFuncPointer | None:
         return None
     function = getattr(ctypes.CDLL(None), "mincore", None)
     if function is not None:
-        function.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
+        function.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
     return function
 
 
@@ -40,15 +40,19 @@ _mincore = _find_mincore()
 
 
 class PageProbe:
-    """A map of a file that nobody reads, only asks about. Lives as long as the file is open."""
+    """Asks about the pages of a map, best of one that is read: what was read before is answered for most quickly.
 
-    __slots__ = ("_address", "_found", "_map", "_size")
+    Once the map is closed, the answer is no, or a guess about whatever the system has put in its place.
+    """
 
-    def __init__(self, fd: int, size: int) -> None:
-        self._size = size
-        self._map = mmap.mmap(fd, size, access=mmap.ACCESS_READ)
-        self._address = _address_of(self._map)
-        self._found = ctypes.create_string_buffer(_SPAN_BYTES_MAX // _PAGE_BYTES + 2)
+    __slots__ = ("_address", "_found", "_found_address", "_map", "_size")
+
+    def __init__(self, mapped: mmap.mmap) -> None:
+        self._map = mapped
+        self._size = len(mapped)
+        self._address = _address_of(mapped)
+        self._found = bytearray(_SPAN_BYTES_MAX // _PAGE_BYTES + 2)  # a byte for each page
+        self._found_address = ctypes.addressof(ctypes.c_char.from_buffer(self._found))
 
     def has(self, position: int, length: int) -> bool:
         """Whether all these bytes are in memory. Too many at once are said not to be."""
@@ -56,12 +60,9 @@ class PageProbe:
             return False
         begin = position - position % _PAGE_BYTES
         span = position + length - begin
-        if _mincore(self._address + begin, span, self._found):
+        if _mincore(self._address + begin, span, self._found_address):
             return False
-        return b"\0" not in self._found[: -(-span // _PAGE_BYTES)]
-
-    def close(self) -> None:
-        self._map.close()
+        return self._found.find(0, 0, -(-span // _PAGE_BYTES)) < 0
 
 
 class PageLock:

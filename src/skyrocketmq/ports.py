@@ -285,7 +285,7 @@ class LocalFile:
     def is_cached(self, position: int, length: int) -> bool:
         probe = self._probe
         if probe is None:
-            probe = self._probe = PageProbe(self._fd, self.size())
+            probe = self._probe = PageProbe(self.map(self.size()))
         return probe.has(position, length)
 
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
@@ -306,7 +306,10 @@ class LocalFile:
         os.ftruncate(self._fd, length)
 
     def map(self, length: int, *, writable: bool = False) -> mmap.mmap:
-        return mmap.mmap(self._fd, length, access=mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ)
+        mapped = mmap.mmap(self._fd, length, access=mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ)
+        if not writable:
+            self._probe = PageProbe(mapped)
+        return mapped
 
     def pin(self, length: int) -> Callable[[], None]:
         return PageLock(self._fd, length).release
@@ -318,8 +321,7 @@ class LocalFile:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
-        if self._probe is not None:
-            self._probe.close()
+        self._probe = None
 
 
 class LocalFileLock:

@@ -7,10 +7,10 @@ import signal
 import sys
 from pathlib import Path
 
-from benchmarks import broker, client, flush, namesrv
+from benchmarks import backlog, broker, client, flush, namesrv, recovery
 from benchmarks.report import APACHE, OURS, write_json
 
-BENCHMARKS = {namesrv.NAME: namesrv, broker.NAME: broker, client.NAME: client, flush.NAME: flush}
+BENCHMARKS = {part.NAME: part for part in (namesrv, broker, client, flush, recovery, backlog)}
 
 
 def main() -> int:

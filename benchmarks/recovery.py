@@ -1,0 +1,82 @@
+"""Recovery: how long a broker that was killed takes until it answers again.
+
+A store of so many bytes is filled and its process killed; each broker gets a copy of the very same files. Measured is
+from the start of its name server and itself until a message is acknowledged, less the same on an empty store: what is
+left is recovery. The files come from our store within a minute of filling, so that there is no checkpoint to begin at and both
+read the whole log: the longest case. With a checkpoint ours reads what came after it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from tests.interop import toolchain
+from tests.interop.apache import Apache
+
+from benchmarks.broker_servers import Servers
+from benchmarks.report import APACHE, Better, Report
+from benchmarks.store_filler import fill, record_bytes
+
+__all__ = ["NAME", "add_arguments", "run"]
+
+NAME = "recovery"
+BODIES = (1024, 128)
+MIB = 1 << 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("recovery")
+    group.add_argument("--log-mib", type=int, default=2048, help="size of the log that is recovered (2048)")
+    group.add_argument("--bodies", type=int, nargs="+", default=BODIES, help="sizes of messages (1024 128)")
+
+
+def run(arguments: argparse.Namespace) -> Report:
+    """Measure and report."""
+    log_mib = 16 if arguments.quick else arguments.log_mib
+    rounds = 1 if arguments.quick else arguments.rounds
+    report = Report(NAME, {"rounds": str(rounds), "log": f"{log_mib} MiB"})
+    with tempfile.TemporaryDirectory(prefix="benchmark-", dir=arguments.directory) as name:
+        directory = Path(name)
+        apache = Apache(toolchain.prepare(), directory / "apache") if APACHE in arguments.servers else None
+        servers = Servers(directory, apache)
+        for body_bytes in arguments.bodies:
+            messages = log_mib * MIB // record_bytes(body_bytes)
+            killed = directory / "killed"
+            started = time.perf_counter()
+            fill(killed, body_bytes=body_bytes, messages=messages, is_killed=True)
+            print(f"  {messages:,} messages of {body_bytes} B in {time.perf_counter() - started:.1f} s", flush=True)
+            for number in range(rounds):
+                for server in arguments.servers:
+                    _measure(report, servers, server, killed, directory, body_bytes)
+                    print(f"  round {number + 1} of {rounds}: {server}, {_said(report, server)}", flush=True)
+            shutil.rmtree(killed)
+    return report
+
+
+def _measure(report: Report, servers: Servers, server: str, killed: Path, directory: Path, body_bytes: int) -> None:
+    empty_s = _ready_s(servers, server, None)
+    copy = directory / "copy"
+    subprocess.run(["cp", "-a", "--sparse=always", str(killed), str(copy)], check=True)
+    try:
+        recovered_s = _ready_s(servers, server, copy)
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
+    size = "1 KB" if body_bytes == 1024 else f"{body_bytes} B"
+    report.row(f"recovery, messages of {size}", "s", Better.LESS, 1.0).add(server, max(recovered_s - empty_s, 0.001))
+    report.row(f"ready after a kill, messages of {size}", "s", Better.LESS).add(server, recovered_s)
+    report.row("ready on an empty store", "s", Better.LESS).add(server, empty_s)
+
+
+def _ready_s(servers: Servers, server: str, store: Path | None) -> float:
+    started = time.perf_counter()
+    with servers.started(server, store=store):
+        return time.perf_counter() - started
+
+
+def _said(report: Report, server: str) -> str:
+    return ", ".join(f"{row.name} {row.values[server][-1]:.1f} s" for row in report.rows if row.values.get(server))

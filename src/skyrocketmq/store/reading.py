@@ -19,14 +19,14 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, repeat
+from itertools import accumulate
 from struct import Struct
 from typing import Final, TypeAlias
 
 from skyrocketmq.store.cold_reads import ColdRange, Steps
 from skyrocketmq.store.commit_log import CommitLog
 from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, FILLER_SIZE, ConsumeQueue
-from skyrocketmq.store.intact import intact_parts, is_intact
+from skyrocketmq.store.intact import are_intact, intact_parts, is_intact
 from skyrocketmq.store.statuses import GetStatus
 
 __all__ = ["Buffer", "GetResult", "ReadLimits", "read_queue", "read_record", "read_resident"]
@@ -208,16 +208,11 @@ def read_resident(
         part = b"".join([view[at - begin : at - begin + size] for at, size in zip(positions, sizes, strict=True)])
         if len(part) != taken_bytes:
             return None
-    if first < log.own_from and not _are_intact(part, positions, sizes):
+    if first < log.own_from and not are_intact(part, positions, sizes):
         return None  # the careful way finds out which of them
     return GetResult(
         GetStatus.FOUND, offset + taken, min_offset, max_offset, (part,), taken_bytes, taken, False, log_max - last
     )
-
-
-def _are_intact(part: Buffer, positions: Sequence[int], sizes: Sequence[int]) -> bool:
-    starts = accumulate(sizes[:-1], initial=0)
-    return all(map(is_intact, repeat(part), starts, sizes, positions))
 
 
 @lru_cache(maxsize=1024)

@@ -8,6 +8,7 @@
 - `client`: our client beside Apache's, on our broker; `client_programs` starts them, `client_load` is ours.
 - `broker`: the broker; read `broker_servers` (what is started), `broker_load` (sends), `broker_pulls`, `broker_java`.
 - `flush`: synchronous flush, also on a disk whose syncs are slow (`slow_sync`).
+- `replication`: synchronous replication to a slave of the same make.
 - `recovery`: a start after a kill. `backlog`: millions of messages waiting. `store_filler` makes the files of both.
 
 The servers take turns, round by round; while one is measured the other is idle or not running. The generator shares the

@@ -7,10 +7,10 @@ import signal
 import sys
 from pathlib import Path
 
-from benchmarks import backlog, broker, client, flush, namesrv, recovery
+from benchmarks import backlog, broker, client, flush, namesrv, recovery, replication
 from benchmarks.report import APACHE, OURS, write_json
 
-BENCHMARKS = {part.NAME: part for part in (namesrv, broker, client, flush, recovery, backlog)}
+BENCHMARKS = {part.NAME: part for part in (namesrv, broker, client, flush, replication, recovery, backlog)}
 
 
 def main() -> int:

@@ -24,7 +24,7 @@ from skyrocketmq.broker.slave_progress import CommitTimes
 from skyrocketmq.broker.slave_tables import SlaveTables
 from skyrocketmq.broker.tables import BrokerTables
 from skyrocketmq.config import BrokerConfig, BrokerRole, ConfigHolder, StoreConfig
-from skyrocketmq.errors import MQError
+from skyrocketmq.errors import MQError, NetError
 from skyrocketmq.ha import MasterService, Replicas, SlaveService
 from skyrocketmq.ha.master import MasterOptions
 from skyrocketmq.ha.slave import SlaveOptions
@@ -41,6 +41,7 @@ TABLES_FIRST_AFTER_S: Final = 3.0
 TABLES_INTERVAL_S: Final = 10.0
 TABLES_PAUSE_S: Final = 0.2  # between two rounds, however many new topics ask for one
 ADDRESS_CHARACTERS_MIN: Final = 6  # of haMasterAddress: anything shorter is no address, as for Apache's slaves
+PREPARE_PATIENCE_S: Final = 10.0
 HA_PORT_STEP: Final = 1  # a broker's replication port follows its own
 
 
@@ -141,6 +142,7 @@ class _Follower:
         self._fixed = fixed if len(fixed) >= ADDRESS_CHARACTERS_MIN else None
         self._copy = LogCopy(store, disk, on_new_queue=self._queue_came)
         self._ha_address: str | None = None
+        self._asked_from: float | None = None  # since when the master was asked in vain where its log begins
         self._service = SlaveService(
             self._copy,
             SlaveOptions(
@@ -220,5 +222,9 @@ class _Follower:
             return
         try:
             await self.tables.prepare_empty(self._copy, address)
-        except (MQError, OSError, ValueError) as error:
-            logger.info("the beginning of the master's log not asked for", extra={"error": str(error)})
+        except (MQError, ValueError) as error:
+            # A master that has just started may not know yet. One that never says is followed from where it likes.
+            now = self._clock.monotonic()
+            self._asked_from = self._asked_from or now
+            if now - self._asked_from < PREPARE_PATIENCE_S:
+                raise NetError(f"the master does not say where its log begins: {error}") from error

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, cast
 
-from skyrocketmq.errors import IllegalArgument, MQError, ProtocolError, StoreError
+from skyrocketmq.errors import MQError, ProtocolError, StoreError
 from skyrocketmq.net.addresses import parse_address
 from skyrocketmq.ports import Clock, Link, Timer
 from skyrocketmq.store.replica import LogCopy, NotContinuous
@@ -123,7 +123,7 @@ class SlaveService:
                 await self._prepare()
             async with self._clock.timeout(CONNECT_TIMEOUT_S):
                 await self._link.connect(lambda: connection, host, port)
-        except (OSError, TimeoutError, IllegalArgument, StoreError) as error:
+        except (MQError, OSError, TimeoutError) as error:
             connection.end(str(error))
             self._complain(address, f"no connection: {error or type(error).__name__}")
             return False

@@ -45,6 +45,7 @@ KEY: Final = "mappedFileSizeCommitLog"
 OPEN_FILES_MAX: Final = 64
 WARM_BYTES: Final = 64 << 20  # read through the map without asking the page cache whether it is there
 NEVER: Final = 1 << 63
+SCAN_BYTES: Final = 4 << 20
 
 
 class LogFile:
@@ -373,7 +374,7 @@ class CommitLog:
         """End the log here, after recovery: later files are deleted, and what follows in this file, if `erase`.
 
         Whatever was left there would look like records once new ones have been written up to it. What lies between
-        `trusted_end` and the end was found intact, but maybe only in the page cache: it is made durable. Blocks.
+        `trusted_end` and the end was found intact, but maybe only in the page cache: it counts as not flushed. Blocks.
         """
         for start in [start for start in self._files if start >= end]:
             file = self._files.pop(start)
@@ -385,14 +386,11 @@ class CommitLog:
         start = end - end % self.file_bytes
         if end % self.file_bytes and start in self._files:
             self._continue(self._files[start], erase=erase)
-        for file in self._files.values():
-            if file.start + self.file_bytes > trusted_end and (erase or trusted_end < end):
-                self.open_files.get(file.path).fdatasync()
-        self.flushed_offset = LogOffset(end)
+        self.flushed_offset = LogOffset(min(trusted_end, end))
 
     def _continue(self, file: LogFile, *, erase: bool) -> None:
         opened = self.open_files.get(file.path)
-        if erase:
+        if erase and not _is_zero_from(opened, self.max_offset - file.start, self.file_bytes):
             self._cut_mark.cut(opened, self.max_offset - file.start, file_bytes=self.file_bytes)
         file.view = memoryview(opened.map(self.file_bytes))
         self._use(file)
@@ -420,6 +418,16 @@ class CommitLog:
         for file in self._files.values():
             file.view = None
         self.open_files.close()
+
+
+def _is_zero_from(file: File, position: int, end: int) -> bool:
+    """Whether nothing was ever written there, as after most crashes: then there is nothing to wipe, and to wait for."""
+    while position < end:
+        data = file.pread(min(SCAN_BYTES, end - position), position)
+        if not data or data.count(0) != len(data):
+            return False
+        position += len(data)
+    return True
 
 
 def _sync_all(files: list[File]) -> None:

@@ -603,3 +603,22 @@ async def test_an_unreadable_log_file_is_an_error_at_opening() -> None:
             pass
     disk.heal()
     assert numbers(await reopened(disk)) == list(range(50))
+
+
+async def test_a_log_that_grows_fast_gets_its_checkpoint_before_the_minute_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("skyrocketmq.store.upkeep.CHECKPOINT_BYTES", 8000)
+    disk = memory_disk()
+    clock = ManualClock()
+    async with killed_store(disk, clock=clock) as store:
+        fill(store, 20)
+        await clock.advance(1.1)
+        assert not disk.exists(ROOT / "checkpoint")
+        fill(store, 60, first=20)
+        await clock.advance(3)
+        assert disk.exists(ROOT / "checkpoint")
+        fill(store, 5, first=80)
+    disk = disk.after_power_loss(keep=True)
+    async with open_store(disk) as store:
+        assert store.recovered.dispatched == 5

@@ -422,9 +422,10 @@ class CommitLog:
 
 def _is_zero_from(file: File, position: int, end: int) -> bool:
     """Whether nothing was ever written there, as after most crashes: then there is nothing to wipe, and to wait for."""
+    zeros = bytes(SCAN_BYTES)
     while position < end:
         data = file.pread(min(SCAN_BYTES, end - position), position)
-        if not data or data.count(0) != len(data):
+        if not data or not zeros.startswith(data):
             return False
         position += len(data)
     return True

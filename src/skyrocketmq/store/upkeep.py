@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 WRITE_OUT_COUNT: Final = 256  # queues written out before other work gets its turn
 UNTIMED_FLUSH_MS: Final = 10  # where the log is to be flushed as messages come
 RETRY_S: Final = 1.0
+CHECKPOINT_BYTES: Final = 512 << 20  # of log at most between two checkpoints: what a start after a crash has to read
 
 
 class Upkeep:
@@ -64,6 +65,7 @@ class Upkeep:
         self._state = state
         self._spare_wanted = asyncio.Event()
         self._pinned = PinnedFiles()
+        self._checkpoint_offset = 0  # of the log, at the last checkpoint
         self.turn = asyncio.Lock()  # guards syncing and deleting the files of queues, and writing the checkpoint
         self._log_flushed_at = self._pool_written_at = clock.monotonic()
         log.on_spare_wanted = self._spare_wanted.set
@@ -71,6 +73,7 @@ class Upkeep:
     def jobs(self) -> list[asyncio.Task[None]]:
         """Start the background work."""
         config = self._config
+        self._checkpoint_offset = int(self._log.flushed_offset)
         if config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
             flush_log = self._flusher.run(idle_flush_s=config.flush_interval_ms / 1000)
         else:
@@ -197,6 +200,9 @@ class Upkeep:
                 await self._queues.sync(self._queues.to_sync(max(self._config.queue_flush_least_pages, 1)))
             except OSError as error:
                 self._flusher.fail(error)
+                return
+        if self._log.max_offset - self._checkpoint_offset >= CHECKPOINT_BYTES:
+            await self.checkpoint()
 
     async def _write_out_queues(self) -> None:
         """Write cells to their files, a number of queues at a time. Raises what the disk raises."""
@@ -246,6 +252,7 @@ class Upkeep:
             except OSError as error:
                 self._flusher.fail(error)
                 raise FlushFailed(f"the checkpoint could not be written: {error}") from error
+            self._checkpoint_offset = snapshot.log_offset
 
     def _snapshot(self) -> Snapshot:
         newest_ms = self._appender.newest_ms

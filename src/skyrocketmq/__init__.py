@@ -28,17 +28,21 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from skyrocketmq.client.consume_result import ConsumeResult
     from skyrocketmq.client.lite_pull_consumer import LitePullConsumer
+    from skyrocketmq.client.message_selector import MessageSelector
     from skyrocketmq.client.producer import Producer
     from skyrocketmq.client.pull_consumer import PullConsumer
     from skyrocketmq.client.push_consumer import PushConsumer
     from skyrocketmq.client.send_result import SendResult, SendStatus
+    from skyrocketmq.client.settings import Credentials
     from skyrocketmq.model import Message, MessageQueue, MessageView
 
 __all__ = [
     "ConsumeResult",
+    "Credentials",
     "LitePullConsumer",
     "Message",
     "MessageQueue",
+    "MessageSelector",
     "MessageView",
     "Producer",
     "PullConsumer",
@@ -52,9 +56,11 @@ __version__ = "0.1.0"
 
 _HOMES: Final = {
     "ConsumeResult": "skyrocketmq.client.consume_result",
+    "Credentials": "skyrocketmq.client.settings",
     "LitePullConsumer": "skyrocketmq.client.lite_pull_consumer",
     "Message": "skyrocketmq.model",
     "MessageQueue": "skyrocketmq.model",
+    "MessageSelector": "skyrocketmq.client.message_selector",
     "MessageView": "skyrocketmq.model",
     "Producer": "skyrocketmq.client.producer",
     "PullConsumer": "skyrocketmq.client.pull_consumer",

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
 from skyrocketmq.client.lite_pull_consumer import LitePullConsumer as AsyncLitePullConsumer
+from skyrocketmq.client.message_selector import MessageSelector
 from skyrocketmq.client.producer import Producer as AsyncProducer
 from skyrocketmq.client.pull_consumer import PullConsumer as AsyncPullConsumer
 from skyrocketmq.client.pulls import PullResult
@@ -215,18 +216,29 @@ class PushConsumer(_Face[AsyncPushConsumer]):
 
     @overload
     def subscribe(
-        self, topic: str, expression: str = "*", *, sql: str | None = None, batch: int | None = None
+        self,
+        topic: str,
+        expression: str | MessageSelector = "*",
+        *,
+        sql: str | None = None,
+        batch: int | None = None,
     ) -> Callable[[Function], Function]: ...
 
     @overload
     def subscribe(
-        self, topic: str, expression: str, handler: Function, *, sql: str | None = None, batch: int | None = None
+        self,
+        topic: str,
+        expression: str | MessageSelector,
+        handler: Function,
+        *,
+        sql: str | None = None,
+        batch: int | None = None,
     ) -> Function: ...
 
     def subscribe(
         self,
         topic: str,
-        expression: str = "*",
+        expression: str | MessageSelector = "*",
         handler: Function | None = None,
         *,
         sql: str | None = None,
@@ -280,7 +292,7 @@ class PullConsumer(_Face[AsyncPullConsumer]):
         queue: MessageQueue,
         offset: int,
         *,
-        expression: str = "*",
+        expression: str | MessageSelector = "*",
         sql: str | None = None,
         count_max: int = 32,
         wait: bool = False,
@@ -325,7 +337,7 @@ class LitePullConsumer(_Face[AsyncLitePullConsumer]):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(lambda: AsyncLitePullConsumer(*args, **options))
 
-    def subscribe(self, topic: str, expression: str = "*", *, sql: str | None = None) -> None:
+    def subscribe(self, topic: str, expression: str | MessageSelector = "*", *, sql: str | None = None) -> None:
         """Share the queues of a topic with the other members of the group."""
         self._configure(lambda client: client.subscribe(topic, expression, sql=sql))
 
@@ -333,7 +345,7 @@ class LitePullConsumer(_Face[AsyncLitePullConsumer]):
         """Let a topic be."""
         self._configure(lambda client: client.unsubscribe(topic))
 
-    def assign(self, queues: Iterable[MessageQueue], expression: str = "*") -> None:
+    def assign(self, queues: Iterable[MessageQueue], expression: str | MessageSelector = "*") -> None:
         """Read these queues and no others."""
         chosen = list(queues)
         self._configure(lambda client: client.assign(chosen, expression))

@@ -71,7 +71,11 @@ class Cluster:
 
 @asynccontextmanager
 async def open_cluster(
-    directory: Path, *, broker_count: int = 1, settings: Mapping[str, str] | None = None
+    directory: Path,
+    *,
+    broker_count: int = 1,
+    settings: Mapping[str, str] | None = None,
+    namesrv_settings: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Cluster]:
     async with AsyncExitStack() as opened:
         disk = LocalDisk()
@@ -83,6 +87,7 @@ async def open_cluster(
                 "bindAddress": "127.0.0.1",
                 "kvConfigPath": str(directory / "namesrv" / "kvConfig.json"),
                 "configStorePath": str(directory / "namesrv" / "namesrv.properties"),
+                **(namesrv_settings or {}),
             },
             disk=disk,
         )

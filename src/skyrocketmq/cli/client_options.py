@@ -35,9 +35,16 @@ Namesrv = Annotated[
         help=f"The name servers; else those of NAMESRV_ADDR, else {DEFAULT_NAMESRV}.",
     ),
 ]
-AccessKey = Annotated[str | None, typer.Option(metavar="KEY", help="Sign requests, for brokers that check it.")]
-SecretKey = Annotated[str | None, typer.Option(metavar="KEY", help="What they are signed with.")]
-UseTls = Annotated[bool, typer.Option("--tls", help="Talk to the servers through TLS.")]
+AccessKey = Annotated[
+    str | None,
+    typer.Option(metavar="KEY", help="Sign requests, for brokers that check it; else that of ROCKETMQ_ACCESS_KEY."),
+]
+SecretKey = Annotated[
+    str | None, typer.Option(metavar="KEY", help="What they are signed with; else that of ROCKETMQ_SECRET_KEY.")
+]
+UseTls = Annotated[
+    bool, typer.Option("--tls", help="Talk to the servers through TLS; certificates as tls.properties says.")
+]
 
 
 class Output(StrEnum):
@@ -56,11 +63,14 @@ def namesrv_or_default(given: str | None, environ: Mapping[str, str] = os.enviro
 
 def shared_options(*, access_key: str | None, secret_key: str | None, tls: bool) -> SharedOptions:
     """What every client of the command takes besides its own arguments."""
-    from skyrocketmq.client.settings import Credentials  # late, so that --help does not wait for it
+    # Late, so that --help does not wait for it.
+    from skyrocketmq.client.settings import Credentials
+    from skyrocketmq.config import load_tls_config
+    from skyrocketmq.net.configured import client_tls
 
     if (access_key is None) != (secret_key is None):
         raise typer.BadParameter("an access key and a secret key go together: give both or neither")
-    options: SharedOptions = {"tls": tls}
+    options: SharedOptions = {"tls": client_tls(load_tls_config()) if tls else False}
     if access_key is not None and secret_key is not None:
         options["credentials"] = Credentials(access_key, secret_key)
     return options

@@ -6,7 +6,7 @@ What users see, each in a module of its name: `Producer`, `PushConsumer`, `PullC
 The rules come first, each in a module of its own that takes values and returns values: who reads which queue
 (`allocation`), where a message goes (`selectors`, `queue_choice`, `fault_table`), what travels (`outgoing`), what a
 route means (`route_rules`), what is in memory and when to fetch more (`message_cache`, `flow_control`), what is
-consumed (`offset_store`), what is subscribed (`subscription`).
+consumed (`offset_store`), what is subscribed (`message_selector`, `subscription`).
 
 Then what clients share: `settings`, `identity`, `name_servers`, `routes`, `heartbeats`, `broker_calls`,
 `broker_requests`, put together in `instance`; `sharing` says who uses which, `life` how a client starts and ends.
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from skyrocketmq.client.consume_result import ConsumeResult
 from skyrocketmq.client.lite_pull_consumer import LitePullConsumer
+from skyrocketmq.client.message_selector import MessageSelector
 from skyrocketmq.client.producer import Producer
 from skyrocketmq.client.pull_consumer import PullConsumer
 from skyrocketmq.client.pulls import PullResult, PullStatus
@@ -33,6 +34,7 @@ __all__ = [
     "ConsumeResult",
     "Credentials",
     "LitePullConsumer",
+    "MessageSelector",
     "Producer",
     "PullConsumer",
     "PullResult",

@@ -16,6 +16,7 @@ from skyrocketmq.client.deliveries import Deliveries
 from skyrocketmq.client.instance import ClientInstance
 from skyrocketmq.client.lite_queues import LiteOptions, LiteQueues
 from skyrocketmq.client.local_offsets import LocalOffsets, local_offsets_root
+from skyrocketmq.client.message_selector import MessageSelector
 from skyrocketmq.client.namespaces import Namespace
 from skyrocketmq.client.offset_gateway import BrokerOffsets
 from skyrocketmq.client.offset_store import OffsetStore, RemoteOffsets
@@ -84,7 +85,7 @@ class LiteMember:
         self.wire_group = self.names.wrap(group)
         self.subscriptions = Subscriptions(namespace=settings.namespace)
         self.chosen: frozenset[MessageQueue] = frozenset()
-        self.chosen_expression = "*"
+        self.chosen_selector = MessageSelector.by_tag()
         self.commits_finished = True  # what is finished is committed when a queue is given up
         self.parts: LiteParts | None = None
 
@@ -177,7 +178,13 @@ class LiteMember:
         for queue in queues.held.keys() - self.chosen:
             queues.drop(queue)
         for queue in sorted(self.chosen - queues.held.keys()):
-            queues.take(queue, subscription_of(queue.topic, self.chosen_expression, sub_version=0))
+            selector = self.chosen_selector
+            queues.take(
+                queue,
+                subscription_of(
+                    queue.topic, selector.expression, sub_version=0, expression_type=selector.expression_type
+                ),
+            )
 
     def shared_topics(self) -> Collection[str]:
         return self.subscriptions.wire_topics

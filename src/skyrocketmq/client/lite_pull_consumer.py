@@ -24,6 +24,7 @@ from skyrocketmq.client.flow_control import FlowLimits
 from skyrocketmq.client.life import ClientLife
 from skyrocketmq.client.lite_member import LiteMember, LiteParts, QueueListener
 from skyrocketmq.client.lite_queues import LiteOptions
+from skyrocketmq.client.message_selector import MessageSelector, as_selector
 from skyrocketmq.client.settings import SharedOptions, settings_from
 from skyrocketmq.client.start_offsets import ConsumeFrom, start_point_of
 from skyrocketmq.errors import IllegalArgument
@@ -132,7 +133,7 @@ class LitePullConsumer(ClientLife):
 
     # ---------------------------------------------------------------------------------------------------- what is read
 
-    def subscribe(self, topic: str, expression: str = "*", *, sql: str | None = None) -> None:
+    def subscribe(self, topic: str, expression: str | MessageSelector = "*", *, sql: str | None = None) -> None:
         """Share the queues of a topic with the other members of the group; before the start or after."""
         if self._member.chosen:
             raise IllegalArgument(f"the consumer {self.group} has assigned queues: it cannot subscribe to topics too")
@@ -145,12 +146,12 @@ class LitePullConsumer(ClientLife):
         if self._member.subscriptions.remove(topic):
             self._member.subscriptions_changed()
 
-    def assign(self, queues: Iterable[MessageQueue], expression: str = "*") -> None:
+    def assign(self, queues: Iterable[MessageQueue], expression: str | MessageSelector = "*") -> None:
         """Read these queues and no others, whoever else is in the group; before the start or after."""
         if self._member.subscriptions.wire_topics:
             raise IllegalArgument(f"the consumer {self.group} subscribes to topics: it cannot assign queues too")
         self._member.chosen = frozenset(self._names.wrap_queue(queue) for queue in queues)
-        self._member.chosen_expression = expression
+        self._member.chosen_selector = as_selector(expression)
         self._member.read_chosen()
 
     @property

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from skyrocketmq.client.allocation import AllocationStrategy, average
 from skyrocketmq.client.instance import ClientInstance
 from skyrocketmq.client.life import ClientLife
+from skyrocketmq.client.message_selector import MessageSelector, as_selector
 from skyrocketmq.client.namespaces import Namespace
 from skyrocketmq.client.pulls import PullRequest, PullResult, Pulls
 from skyrocketmq.client.rebalance import Rebalancer
@@ -33,8 +34,6 @@ from skyrocketmq.client.sharing import join_consumer, leave_consumer
 from skyrocketmq.client.subscription import subscription_of
 from skyrocketmq.errors import ClientError, IllegalArgument, broker_error
 from skyrocketmq.model import (
-    SQL92_EXPRESSION,
-    TAG_EXPRESSION,
     ConsumeFromWhere,
     ConsumerData,
     ConsumeType,
@@ -172,7 +171,7 @@ class PullConsumer(ClientLife):
         queue: MessageQueue,
         offset: int,
         *,
-        expression: str = "*",
+        expression: str | MessageSelector = "*",
         sql: str | None = None,
         count_max: int = PULL_COUNT,
         wait: bool = False,
@@ -186,8 +185,10 @@ class PullConsumer(ClientLife):
         assert self._pulls is not None, "a consumer that is started can pull"
         wire_queue = self._names.wrap_queue(queue)
         self._used_topics.add(wire_queue.topic)
-        kind = TAG_EXPRESSION if sql is None else SQL92_EXPRESSION
-        subscription = subscription_of(wire_queue.topic, sql or expression, sub_version=0, expression_type=kind)
+        selector = as_selector(expression, sql)
+        subscription = subscription_of(
+            wire_queue.topic, selector.expression, sub_version=0, expression_type=selector.expression_type
+        )
         limit_s = self._hold_timeout_s if wait else self._pull_timeout_s
         result = await self._pulls.pull(
             PullRequest(

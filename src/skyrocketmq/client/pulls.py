@@ -116,11 +116,9 @@ class Pulls:
 
     def _check_filter(self, subscription: SubscriptionData, address: str) -> None:
         kind = subscription.expression_type or TAG_EXPRESSION
-        version = self._instance.heartbeats.versions.get(address, 0)
-        if kind != TAG_EXPRESSION and version < SQL_FILTER_VERSION:
-            raise ClientError(
-                f"the broker {address} (version {version}) is not known to filter by {kind}: use tags, or newer ones"
-            )
+        version = self._instance.heartbeats.versions.get(address)  # known from its first answer to a heartbeat on
+        if kind != TAG_EXPRESSION and version is not None and version < SQL_FILTER_VERSION:
+            raise ClientError(f"the broker {address} (version {version}) is too old to filter by {kind}: use tags")
 
     def _header(self, request: PullRequest, *, is_slave: bool) -> PullMessageHeader:
         flag = request.sys_flag & ~PULL_COMMIT_OFFSET if is_slave else request.sys_flag

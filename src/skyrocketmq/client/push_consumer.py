@@ -27,6 +27,7 @@ from skyrocketmq.client.consumer_reports import consume_directly, running_info
 from skyrocketmq.client.handlers import handler_of
 from skyrocketmq.client.life import ClientLife
 from skyrocketmq.client.local_offsets import LocalOffsets, local_offsets_root
+from skyrocketmq.client.message_selector import MessageSelector
 from skyrocketmq.client.push_member import PushMember
 from skyrocketmq.client.push_options import PushOptions
 from skyrocketmq.client.settings import SharedOptions, settings_from
@@ -133,18 +134,29 @@ class PushConsumer(ClientLife):
 
     @overload
     def subscribe(
-        self, topic: str, expression: str = "*", *, sql: str | None = None, batch: int | None = None
+        self,
+        topic: str,
+        expression: str | MessageSelector = "*",
+        *,
+        sql: str | None = None,
+        batch: int | None = None,
     ) -> Callable[[Function], Function]: ...
 
     @overload
     def subscribe(
-        self, topic: str, expression: str, handler: Function, *, sql: str | None = None, batch: int | None = None
+        self,
+        topic: str,
+        expression: str | MessageSelector,
+        handler: Function,
+        *,
+        sql: str | None = None,
+        batch: int | None = None,
     ) -> Function: ...
 
     def subscribe(
         self,
         topic: str,
-        expression: str = "*",
+        expression: str | MessageSelector = "*",
         handler: Function | None = None,
         *,
         sql: str | None = None,
@@ -152,8 +164,8 @@ class PushConsumer(ClientLife):
     ) -> Function | Callable[[Function], Function]:
         """Have messages of a topic handled; as a decorator, or with the handler as third argument.
 
-        `expression` names tags (`TagA || TagB`), `*` is all; `sql` is an SQL92 expression over properties instead. With
-        `batch=N` the handler gets lists of up to N messages, else one message at a time.
+        `expression` names tags (`TagA || TagB`), `*` is all, or is a `MessageSelector`; `sql` is an SQL92 expression
+        over properties instead. With `batch=N` the handler gets lists of up to N messages, else one message at a time.
         """
         if handler is None:
             return lambda function: self.subscribe(topic, expression, function, sql=sql, batch=batch)

@@ -19,6 +19,9 @@ from skyrocketmq.ports import Clock, Link
 
 __all__ = ["AUTOMATIC_INSTANCE", "ClientSettings", "Credentials", "SharedOptions", "settings_from"]
 
+ACCESS_KEY_VARIABLE: Final = "ROCKETMQ_ACCESS_KEY"
+SECRET_KEY_VARIABLE: Final = "ROCKETMQ_SECRET_KEY"
+SECURITY_TOKEN_VARIABLE: Final = "ROCKETMQ_SECURITY_TOKEN"
 AUTOMATIC_INSTANCE: Final = "DEFAULT"  # this instance name is replaced by one that no other process has
 
 _INSTANCE_LABEL: Final = re.compile(r"(MQ_INST_\w+)\.")  # namespaces of Alibaba's cloud stand in the host name
@@ -39,7 +42,7 @@ class SharedOptions(TypedDict, total=False):
     `clock` and `link` are for tests: `skyrocketmq.testing` has a clock that jumps and a link that breaks.
     """
 
-    credentials: Credentials | None
+    credentials: Credentials | None  # without it, those of the environment: ROCKETMQ_ACCESS_KEY, ROCKETMQ_SECRET_KEY
     namespace: str  # put before the names of topics and groups on the wire
     instance_name: str  # part of the client id; "DEFAULT" becomes a name of this process and moment
     unit_name: str
@@ -88,7 +91,7 @@ def settings_from(
     tls = options.get("tls", False)
     return ClientSettings(
         namesrv=addresses,
-        credentials=options.get("credentials"),
+        credentials=options["credentials"] if "credentials" in options else credentials_from(environ),
         namespace=options.get("namespace") or _namespace_of(given),
         instance_name=_checked_name(options.get("instance_name", AUTOMATIC_INSTANCE)),
         unit_name=unit,
@@ -107,6 +110,17 @@ def settings_from(
         persist_offsets_interval_s=_checked_seconds("persist_offsets_interval_s", options, 5.0),
         api_timeout_s=_checked_seconds("api_timeout_s", options, 3.0),
     )
+
+
+def credentials_from(environ: Mapping[str, str]) -> Credentials | None:
+    """What the environment says requests are signed with; None if it says nothing."""
+    access_key, secret_key = environ.get(ACCESS_KEY_VARIABLE), environ.get(SECRET_KEY_VARIABLE)
+    if not access_key and not secret_key:
+        return None
+    if not access_key or not secret_key:
+        missing = SECRET_KEY_VARIABLE if access_key else ACCESS_KEY_VARIABLE
+        raise IllegalArgument(f"an access key and a secret key go together: the environment lacks {missing}")
+    return Credentials(access_key, secret_key, environ.get(SECURITY_TOKEN_VARIABLE) or None)
 
 
 def _split_addresses(given: str | Sequence[str]) -> tuple[str, ...]:

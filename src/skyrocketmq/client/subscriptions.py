@@ -11,9 +11,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from skyrocketmq.client.handlers import MessageHandler
+from skyrocketmq.client.message_selector import MessageSelector, as_selector
 from skyrocketmq.client.subscription import subscription_of
-from skyrocketmq.errors import IllegalArgument
-from skyrocketmq.model import SQL92_EXPRESSION, TAG_EXPRESSION, SubscriptionData
+from skyrocketmq.model import SubscriptionData
 from skyrocketmq.model.names import check_topic, with_namespace
 
 __all__ = ["Subscriptions"]
@@ -31,7 +31,7 @@ class Subscriptions:
     def add(
         self,
         topic: str,
-        expression: str = "*",
+        expression: str | MessageSelector = "*",
         *,
         sql: str | None = None,
         handler: MessageHandler | None = None,
@@ -39,14 +39,13 @@ class Subscriptions:
     ) -> str:
         """Subscribe; a second subscription to a topic replaces the first. Returns the topic's name on the wire."""
         check_topic(topic)
-        if sql is not None and expression != "*":
-            raise IllegalArgument(f"the subscription to {topic} has tags and an SQL92 expression: give one of them")
+        selector = as_selector(expression, sql)
         wire_topic = with_namespace(topic, namespace=self._namespace)
         self._table[wire_topic] = subscription_of(
             wire_topic,
-            expression if sql is None else sql,
+            selector.expression,
             sub_version=now_ms,
-            expression_type=TAG_EXPRESSION if sql is None else SQL92_EXPRESSION,
+            expression_type=selector.expression_type,
         )
         self._expression_versions[wire_topic] = now_ms
         if handler is not None:

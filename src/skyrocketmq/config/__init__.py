@@ -18,6 +18,7 @@ from skyrocketmq.config.loading import (
     Source,
     load_broker_config,
     load_namesrv_config,
+    load_tls_config,
     split_assignments,
 )
 from skyrocketmq.config.machine import host_name, local_address, user_home
@@ -53,6 +54,7 @@ __all__ = [
     "host_name",
     "load_broker_config",
     "load_namesrv_config",
+    "load_tls_config",
     "local_address",
     "read_properties",
     "split_assignments",

@@ -20,7 +20,7 @@ from skyrocketmq.config.broker import BrokerConfig
 from skyrocketmq.config.fields import Key, Section, keys_of, parse_value, value_of, with_values
 from skyrocketmq.config.namesrv import NamesrvConfig
 from skyrocketmq.config.properties_text import read_property_lines
-from skyrocketmq.config.tls import DEFAULT_TLS_FILE
+from skyrocketmq.config.tls import DEFAULT_TLS_FILE, TlsConfig
 from skyrocketmq.errors import ConfigError
 from skyrocketmq.ports import Disk, LocalDisk
 
@@ -107,6 +107,11 @@ def load_namesrv_config(
     """The configuration of a name server; `configStorePath` is the file it was read from, if there is one."""
     loaded = _load(NamesrvConfig(), file, environ, overrides, defaults=defaults, disk=disk, path_key="configStorePath")
     return replace(loaded, store_path=loaded.config.config_store_path)
+
+
+def load_tls_config(environ: Mapping[str, str] | None = None, *, disk: Disk | None = None) -> TlsConfig:
+    """The TLS keys alone, from `tls.properties` and the environment: for clients, which have no file of their own."""
+    return _load(TlsConfig(), None, environ, None, defaults=None, disk=disk).config
 
 
 def split_assignments(texts: Iterable[str]) -> dict[str, str]:

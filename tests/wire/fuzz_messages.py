@@ -10,12 +10,18 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from skyrocketmq.errors import IllegalArgument, ProtocolError
-from skyrocketmq.filters.tags import parse_tags
+from skyrocketmq.filters import SqlError, SqlFilter, parse_tags
 from skyrocketmq.model.flags import CompressionType
 from skyrocketmq.wire.batches import decode_batch
 from skyrocketmq.wire.compression import compress, compression_bits, decompress
 from skyrocketmq.wire.ids import decode_offset_id, decode_unique_id
-from skyrocketmq.wire.properties import decode_properties, find_property, join_properties, without_property
+from skyrocketmq.wire.properties import (
+    decode_properties,
+    find_property,
+    join_properties,
+    split_properties,
+    without_property,
+)
 from skyrocketmq.wire.records import decode_records, encode_blank, encode_record, scan_record, split_records
 from skyrocketmq.wire.signing import is_signed_by
 from skyrocketmq.wire.trace import decode_trace, encode_trace
@@ -50,13 +56,14 @@ class Target(NamedTuple):
     seeds: list[bytes]
 
 
-def _scan(data: bytes) -> None:
-    for at in {0, len(data) // 2}:
-        for end in (len(data), len(data) - 1):
-            try:
-                scan_record(data, at, end)
-            except ProtocolError:
-                continue
+def _scan(data: bytes) -> object:
+    """Scanned from its beginning; other places and ends may only fail in the one way."""
+    for at, end in ((len(data) // 2, len(data)), (len(data) // 2, len(data) - 1), (0, len(data) - 1)):
+        try:
+            scan_record(data, at, end)
+        except ProtocolError:
+            continue
+    return scan_record(data, 0, len(data))
 
 
 def _messages(data: bytes) -> list[str]:
@@ -92,8 +99,35 @@ def _signature(data: bytes) -> object:
 def _tags(data: bytes) -> object:
     try:
         return parse_tags(data.decode("utf-8", "replace"))
-    except IllegalArgument:
-        return None
+    except IllegalArgument as error:
+        raise ProtocolError(str(error)) from error
+
+
+def _sql(data: bytes) -> object:
+    """An expression, asked of properties that may make it fail; both within bounds."""
+    text = data.decode("utf-8", "replace")
+    try:
+        compiled = SqlFilter(text)
+    except SqlError as error:
+        if not 0 <= error.at <= len(text) or len(str(error)) > 500:
+            raise AssertionError(f"the place or the text of {error!r} is wrong") from error
+        raise ProtocolError(error.reason) from error
+    values = {"a": "7", "b": text[:100], "c": "6.5"}
+    answer = compiled.matches(values)
+    if "\x01" not in text[:100] and "\x02" not in text[:100]:
+        assert (
+            compiled.matches_text("\x02".join(f"{name}\x01{value}" for name, value in values.items()).encode())
+            is answer
+        )
+    return answer
+
+
+def _split(data: bytes) -> object:
+    pairs = split_properties(data)
+    texts = {name.decode("utf-8", "replace"): value.decode("utf-8", "replace") for name, value in pairs.items()}
+    if len(texts) == len(pairs):
+        assert texts == decode_properties(data)
+    return pairs
 
 
 TARGETS = [
@@ -107,4 +141,14 @@ TARGETS = [
     Target("signing", _signature, [b"AccessKey\x01rocketmq2\x02topic\x01T"]),
     Target("trace", decode_trace, [encode_trace([PUB, BEFORE, AFTER, END])]),
     Target("tags", _tags, [b"TagA || TagB", b"*"]),
+    Target(
+        "sql",
+        _sql,
+        [
+            b"a > 5 AND b = 'x' OR NOT (c IS NULL)",
+            b"a BETWEEN -1 AND 9.5 AND b NOT IN ('x', 'it''s') -- c\n AND /* d */ TRUE",
+            b"((a = 7) = TRUE) IS NOT NULL AND c >= .5E1 AND a <> 9223372036854775807L",
+        ],
+    ),
+    Target("properties.split", _split, [b"TAGS\x01TagA\x02KEYS\x01k1 k2\x02", b"TAGS\x01\x02TAGS\x01\xe4\xb8\xad"]),
 ]

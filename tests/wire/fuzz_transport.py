@@ -10,11 +10,12 @@ import zlib
 
 import msgspec
 
-from skyrocketmq.errors import ProtocolError
-from skyrocketmq.model.routes import TopicRoute
+from skyrocketmq.config import read_properties, write_properties
+from skyrocketmq.errors import ConfigError, ProtocolError
+from skyrocketmq.model.routes import BrokerData, ClusterInfo, TopicRoute
 from skyrocketmq.model.topics import TopicConfig
 from skyrocketmq.wire.bodies import decode_body, encode_body
-from skyrocketmq.wire.bodies_routes import decode_route, encode_route
+from skyrocketmq.wire.bodies_routes import decode_cluster_info, decode_route, encode_cluster_info, encode_route
 from skyrocketmq.wire.body_types import REQUEST_BODIES, RESPONSE_BODIES
 from skyrocketmq.wire.frames import Encoding, Frame, FrameDecoder, encode_frame
 from skyrocketmq.wire.headers import REQUEST_HEADERS, RESPONSE_HEADERS, decode_header, encode_header
@@ -40,13 +41,19 @@ SEND = Frame(
     body=b"hello",
     remark="a remark, 中文",
 )
+CLUSTER = encode_cluster_info(
+    ClusterInfo(
+        broker_addr_table={"a": BrokerData(broker_addrs={0: "10.0.0.1:10911"}, broker_name="a", cluster="c")},
+        cluster_addr_table={"c": ["a"]},
+    )
+)
 TOLERATED = (
     b"{code:'105',extFields:{topic:'T',n:5,t:true,z:null,},flag:null,language:9,opaque:\"7\",/* c */version:407}"
 )
 
 
 def _frames(data: bytes) -> None:
-    """Whole, in two pieces and in many: the outcome is the same."""
+    """Whole, in two pieces and in many: the outcome is the same. What holds no whole frame is not understood."""
     whole = _feed([data])
     middle = len(data) // 2
     assert _feed([data[:middle], data[middle:]]) == whole
@@ -57,6 +64,8 @@ def _frames(data: bytes) -> None:
         assert (again.code, again.opaque, again.flag) == (frame.code, frame.opaque, frame.flag)
         assert (again.version, again.body) == (frame.version, frame.body)
         assert (again.remark or "") == (frame.remark or "")
+    if not whole:
+        raise ProtocolError("a frame is broken, or there is none")
 
 
 def _feed(pieces: list[bytes]) -> list[Frame] | None:
@@ -116,6 +125,20 @@ def _route(data: bytes) -> None:
         assert decode_route(encode_route(route, standard_json=standard_json)) == route
 
 
+def _cluster(data: bytes) -> None:
+    cluster = decode_cluster_info(data)
+    assert decode_cluster_info(encode_cluster_info(cluster)) == cluster
+
+
+def _property_file(data: bytes) -> dict[str, str]:
+    try:
+        properties = read_properties(data)
+    except ConfigError as error:
+        raise ProtocolError(str(error)) from error
+    assert read_properties(write_properties(properties)) == properties
+    return properties
+
+
 def _dialect(data: bytes) -> None:
     value = parse(data)
     if len(data) < 10_000:
@@ -152,6 +175,12 @@ TARGETS = [
     Target("headers", lambda data: _headers(data or b"\0"), _header_seeds()),
     Target("bodies", lambda data: _bodies(data or b"\0{}"), _body_seeds()),
     Target("routes", _route, [OLD_FORM, STANDARD_FORM, encode_route(ROUTE, standard_json=True)]),
+    Target("routes.cluster", _cluster, [CLUSTER, encode_cluster_info(ClusterInfo())]),
+    Target(
+        "properties.file",
+        _property_file,
+        [b"a = 1\n# c\n! d\nb:2\\\n  3\nc\\ d \\u4e2d=\\t x\r\n\r\nkey", b"brokerName=a\nlistenPort=10911\n"],
+    ),
     Target(
         "dialect",
         _dialect,

@@ -34,19 +34,19 @@ async def test_what_the_store_refuses_is_delivered_once_it_takes_messages_again(
     async with open_delays(disk, CONFIG, clock) as delays:
         for number in range(5):
             delays.send(1, b"%d" % number)
-        delays.store.state.raise_flag(RunningFlag.DISK_FULL)
+        delays.store.state.raise_flag(RunningFlag.NOT_WRITABLE)
         with caplog.at_level(logging.INFO, "skyrocketmq.broker.delay"):
             await clock.advance(60)
             assert await delays.bodies() == []
             assert delays.delivery.figures() == {}
-            delays.store.state.lower_flag(RunningFlag.DISK_FULL)
+            delays.store.state.lower_flag(RunningFlag.NOT_WRITABLE)
             await clock.advance(5)
             assert await delays.bodies() == [b"0", b"1", b"2", b"3", b"4"]
 
             delays.send(1, b"5")
-            delays.store.state.raise_flag(RunningFlag.DISK_FULL)
+            delays.store.state.raise_flag(RunningFlag.NOT_WRITABLE)
             await clock.advance(1.05)
-            delays.store.state.lower_flag(RunningFlag.DISK_FULL)
+            delays.store.state.lower_flag(RunningFlag.NOT_WRITABLE)
             await clock.advance(0.05)
             assert await delays.bodies() == [b"0", b"1", b"2", b"3", b"4", b"5"], "it began with short pauses again"
         turns = ["delayed messages have to wait, the store takes none", "delayed messages are delivered again"]
@@ -59,7 +59,7 @@ async def test_a_refused_level_tries_again_soon_and_then_more_and_more_rarely() 
     clock = ManualClock()
     async with open_delays(memory_disk(), CONFIG, clock) as delays:
         delays.send(1)
-        delays.store.state.raise_flag(RunningFlag.DISK_FULL)
+        delays.store.state.raise_flag(RunningFlag.NOT_WRITABLE)
         tries: list[int] = []
         begin = delays.store.appender.begin
 

@@ -369,6 +369,7 @@ async def test_an_index_that_cannot_be_written_catches_up_when_it_can() -> None:
         put_ok(store, new_message(unique=unique_id(0)))
         disk.fail("pwrite", path="*/index/*", error=errno.ENOSPC, times=None)
         put_ok(store, new_message(unique=unique_id(1), keys="a b"))
+        await clock.advance(1.5)  # keys wait for others of the same time, at most so long
         assert store.put(new_message(unique=unique_id(2))).status is PutStatus.SERVICE_NOT_AVAILABLE
         await clock.advance(3)
         assert store.refusal is not None
@@ -376,6 +377,18 @@ async def test_an_index_that_cannot_be_written_catches_up_when_it_can() -> None:
         await clock.advance(1.5)
         put_ok(store, new_message(unique=unique_id(3)))
         assert len((await store.query("TopicTest", "b", 9, 0, 1 << 62)).records) == 1
+    check(disk)
+
+
+async def test_a_key_is_found_at_once_though_the_index_gets_it_later() -> None:
+    disk = memory_disk()
+    async with open_store(disk, clock=ManualClock()) as store:
+        put_ok(store, new_message(unique=unique_id(0)))
+        before = disk.count("pwrite", "*/index/*")
+        for number in range(1, 10):
+            put_ok(store, new_message(unique=unique_id(number)))
+        assert disk.count("pwrite", "*/index/*") == before
+        assert len((await store.query("TopicTest", unique_id(9), 9, 0, 1 << 62)).records) == 1
     check(disk)
 
 

@@ -53,6 +53,7 @@ REFUSED: Final = -1
 _UNQUEUED: Final = 0x4  # prepared and rolled back messages share this bit; they get no place in a queue
 _ROLLBACK: Final = 0xC
 _SPECIAL_FLAGS: Final = _UNQUEUED | BORN_HOST_V6 | STORE_HOST_V6
+KEYS_TOGETHER: Final = 32  # so many are put into the index at once, or as many as a millisecond brings
 _TOTAL_EXTRA_BYTES: Final = 64 * 1024  # what a record may have beside the largest body
 _cell = CELL.pack
 
@@ -106,6 +107,10 @@ class Appender:
         self._limit = log.limit
         self._pieces: list[bytes] = []
         self._keys: list[KeyPlace] = []
+        self._fresh_keys: list[
+            KeyPlace
+        ] = []  # of messages in the log, all stored in one millisecond; see `index_fresh`
+        self._fresh_ms = 0
         self._late_keys: list[tuple[list[KeyPlace], int]] = []  # that the index could not take
         self._arrivals: list[Arrival] = []
         self._count = 0
@@ -389,7 +394,7 @@ class Appender:
         self.newest_ms = self.now_ms
         if self._keys:
             keys, self._keys = self._keys, []
-            self._put_keys(keys, self.now_ms)
+            self._index_soon(keys, self.now_ms)
         return True
 
     def _take_back(self, first: LogOffset, error: Exception, count: int) -> None:
@@ -453,6 +458,25 @@ class Appender:
 
     # ------------------------------------------------------------------------------------------------------- index
 
+    def _index_soon(self, keys: list[KeyPlace], now_ms: int) -> None:
+        """Put keys of messages that are in the log into the index, together with others of the same time.
+
+        A message that comes alone would pay as much for its key as for everything else. After a crash what is missing
+        in the index is found in the log.
+        """
+        if self._fresh_keys and self._fresh_ms != now_ms:
+            self.index_fresh()
+        self._fresh_ms = now_ms
+        self._fresh_keys += keys
+        if len(self._fresh_keys) >= KEYS_TOGETHER:
+            self.index_fresh()
+
+    def index_fresh(self) -> None:
+        """Put into the index what waits for it. Whoever reads the index calls this first."""
+        if self._fresh_keys:
+            keys, self._fresh_keys = self._fresh_keys, []
+            self._put_keys(keys, self._fresh_ms)
+
     def _put_keys(self, keys: list[KeyPlace], now_ms: int) -> None:
         index = self._index
         if index is None:
@@ -471,7 +495,8 @@ class Appender:
             self._state.raise_flag(RunningFlag.INDEX_WRITE_ERROR)
 
     def put_late_keys(self) -> None:
-        """Try again what the index could not take; called once a second."""
+        """Put into the index what waits for it, and what it could not take; called once a second."""
+        self.index_fresh()
         late, self._late_keys = self._late_keys, []
         for number, (keys, now_ms) in enumerate(late):
             self._put_keys(keys, now_ms)

@@ -533,9 +533,10 @@ class MessageStore:
 
     async def query(self, topic: str, key: str, count_max: int, begin_ms: int, end_ms: int) -> QueryResult:
         """The newest messages with this key or unique id, stored between the two times, both included."""
-        self.appender.settle()
         if self.index is None:
             return QueryResult((), 0, 0)
+        self.appender.settle()
+        self.appender.index_fresh()
         count_max = min(count_max, self.config.index_query_count_max)
         steps = query(self.log, self.index, topic, key, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms)
         return await self._reads.run(steps)

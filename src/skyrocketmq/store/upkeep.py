@@ -215,6 +215,7 @@ class Upkeep:
         self._appender.settle()
         if not self._appender.write_pool():
             raise StoreError("the transient pool could not be written to the log, it is tried again")
+        self._appender.index_fresh()
 
     def _write_out(self, count_max: int | None) -> bool:
         self._log_first()

@@ -5,14 +5,14 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check
 # Tests that start no servers of their own share the cores, one file at a time; those that do have the machine to themselves.
 SPREAD := -n 2 --dist loadfile
-# The client and its commands are being completed: their tests have a target of their own, client-test, until they are.
-CLIENT := tests/client tests/interop/client tests/cli/test_bench.py tests/cli/test_consume.py tests/cli/test_produce.py
-BUT_CLIENT := $(addprefix --ignore ,$(CLIENT))
+# The benchmarks from end to end, in their short form: minutes, so not in every run.
+BENCHMARKS := tests/benchmarks/test_broker.py tests/benchmarks/test_client.py
+BUT_BENCHMARKS := $(addprefix --ignore ,$(BENCHMARKS))
 # Servers, JVMs and tests share two cores, and some tests have bounds on time: what fails is shown, and tried once more alone.
 AGAIN  := || $(BIN)/pytest -q --last-failed --last-failed-no-failures none
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test interop-all client-test bench-quick chaos check format lint types fast fuzz bench clean
+.PHONY: help setup run test interop-all bench-quick chaos check format lint types fast fuzz bench clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -22,17 +22,12 @@ run: $(VENV)/.server     ## set up what a server needs, then start everything: n
 
 setup: $(VENV)/.all      ## prepare .venv with every extra and the development tools
 
-test: $(VENV)/.dev       ## the tests, in their short form (left out: interop-all, client-test, bench-quick)
-	$(BIN)/pytest -q $(SPREAD) $(BUT_CLIENT) -m "not system and not interop" $(AGAIN) $(BUT_CLIENT)
-	$(BIN)/pytest -q -m "(system or interop) and not reference" \
-	    $(BUT_CLIENT) --ignore tests/benchmarks/test_broker.py $(AGAIN) $(BUT_CLIENT)
+test: $(VENV)/.dev       ## the tests, in their short form (left out: interop-all, bench-quick)
+	$(BIN)/pytest -q $(SPREAD) -m "not system and not interop" $(AGAIN)
+	$(BIN)/pytest -q -m "(system or interop) and not reference" $(BUT_BENCHMARKS) $(AGAIN)
 
-# The whole benchmark of the broker, in its short form: minutes, so not in every run.
 bench-quick: $(VENV)/.dev    ## see that the benchmarks run
 	$(BIN)/pytest -q tests/benchmarks
-
-client-test: $(VENV)/.dev    ## our client: alone, on our cluster, on Apache's, and beside Java members
-	$(BIN)/pytest -q $(CLIENT)
 
 # Its short form, a few rounds, is part of `test`.
 chaos: $(VENV)/.dev          ## processes killed, stopped and cut off, again and again (CHAOS_ROUNDS=50, CHAOS_SEED=11)
@@ -51,7 +46,7 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 fast: $(VENV)/.dev
-	$(BIN)/pytest -q $(SPREAD) $(BUT_CLIENT) -m "not slow and not system and not interop" $(AGAIN) $(BUT_CLIENT)
+	$(BIN)/pytest -q $(SPREAD) -m "not slow and not system and not interop" $(AGAIN)
 
 fuzz: $(VENV)/.dev       ## feed millions of damaged inputs to the decoders (FUZZ_INPUTS=5000000)
 	$(BIN)/python -m tests.wire.fuzz --inputs $${FUZZ_INPUTS:-5000000}

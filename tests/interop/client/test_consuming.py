@@ -6,6 +6,8 @@ import asyncio
 import time
 from pathlib import Path
 
+import pytest
+
 from skyrocketmq.client.consume_result import ConsumeResult
 from skyrocketmq.client.producer import Producer
 from skyrocketmq.client.push_consumer import PushConsumer
@@ -133,6 +135,7 @@ class TestSharing:
         # Offsets are stored every few seconds: a queue that changes hands may bring again what came just before.
         assert {journal.counts[text] for text in texts(range(80, 120))} == {1}
 
+    @pytest.mark.slow
     async def test_members_that_come_and_go_under_load_lose_nothing(
         self, cluster: Cluster, producer: Producer, topic: str
     ) -> None:
@@ -234,6 +237,7 @@ class TestBroadcasting:
         for name in "12":
             assert sorted(journal.of(name), key=int) == [str(n) for n in range(30)]
 
+    @pytest.mark.slow
     async def test_java_and_python_go_on_from_each_others_file(
         self, java: Driver, cluster: Cluster, producer: Producer, topic: str, tmp_path: Path
     ) -> None:
@@ -279,6 +283,7 @@ class TestBroadcasting:
 
 
 class TestRetries:
+    @pytest.mark.slow
     async def test_a_message_whose_handler_raises_comes_again(
         self, cluster: Cluster, producer: Producer, topic: str
     ) -> None:

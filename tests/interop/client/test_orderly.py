@@ -39,6 +39,7 @@ async def send_in_order(producer: Producer, topic: str, numbers: range, *, pause
             await asyncio.sleep(pause_s)
 
 
+@pytest.mark.slow
 async def test_order_holds_while_members_come_and_go(cluster: Cluster, producer: Producer, topic: str) -> None:
     group, journal = fresh_group(), Journal()
 
@@ -142,6 +143,7 @@ async def test_the_queues_of_a_member_that_dies_go_on_in_order(
         assert set(range(20, 40)) <= set(numbers)
 
 
+@pytest.mark.slow
 async def test_order_holds_between_a_java_and_a_python_member(
     java: Driver, cluster: Cluster, producer: Producer, topic: str
 ) -> None:

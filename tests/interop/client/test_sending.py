@@ -122,6 +122,7 @@ async def test_too_large_a_message_is_refused_and_others_are_not(java: Driver, c
     assert [one.text for one in await java_reads(java, cluster, [result])] == ["small"]
 
 
+@pytest.mark.slow
 async def test_a_delayed_message_comes_later(java: Driver, cluster: Cluster, producer: Producer, topic: str) -> None:
     await producer.send(Message(topic, b"later", delay_level=2))
 
@@ -187,6 +188,7 @@ class TestSelectors:
         assert [(result.queue, result.queue_offset) for result in results] == [(queue, 0), (queue, 1), (queue, 2)]
 
 
+@pytest.mark.slow
 async def test_while_a_broker_is_down_messages_go_to_the_other(java: Driver, cluster: Cluster, topic: str) -> None:
     """Every message is acknowledged, though half of the turns are the dead broker's."""
     async with Producer("survivor", namesrv=cluster.namesrv, send_timeout_s=10) as producer:

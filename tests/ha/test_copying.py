@@ -7,8 +7,10 @@ import time
 
 import pytest
 
+from skyrocketmq.testing import FaultyDisk
 from skyrocketmq.testing.link import Direction
 from skyrocketmq.wire.replication import encode_report
+from tests.broker.house import ROOT
 from tests.broker.requests import TOPIC
 from tests.broker.support import until
 from tests.ha.pair import Pair, open_pair
@@ -209,3 +211,22 @@ async def _read_all(reader: asyncio.StreamReader) -> bytes:
             return await reader.read()
         except ConnectionResetError:
             return b""
+
+
+async def test_a_copy_of_another_log_is_noticed_and_not_continued(caplog: pytest.LogCaptureFixture) -> None:
+    async with open_pair(check=False) as pair:
+        await pair.master.make_topic()
+        await pair.master.send_many(100)
+        await pair.caught_up()
+        await pair.master.stop()
+        pair.master.memory = FaultyDisk(directories=[ROOT], clock=pair.master.clock)  # all is lost, and begins anew
+        await pair.master.start()
+        await until(lambda: "slave refused" in caplog.text)  # as long as the copy is the longer one
+        await pair.master.make_topic()
+        await pair.master.send_many(300, body=b"other")
+        await until(lambda: "does not fit this copy" in caplog.text)
+        reasons = [str(record.__dict__.get("reason", "")) for record in caplog.records]
+        assert any("have parted" in reason and "restart" in reason for reason in reasons)
+        await asyncio.sleep(0.7)
+        assert not pair.slave.broker.replication.is_following
+        assert (await pair.slave.pull_all())[0].body == b"0", "what it has can still be read"

@@ -1,6 +1,6 @@
 """A broker's part in replication: a master serves its slaves, a slave follows its master and copies its tables.
 
-    async with Replication.open(identity, config, store, tables, registrar, client, ha_socket, ...) as replication:
+    async with Replication.open(identity, config, store, tables, registrar, ha_socket, ...) as replication:
         durability = Durability(store, replication.replicas)
 
 Where the master is, the name servers tell with every registration; `haMasterAddress` fixes it. While the master is away
@@ -15,7 +15,8 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Final
 
 from skyrocketmq.broker.identity import BrokerIdentity
@@ -29,17 +30,21 @@ from skyrocketmq.ha import MasterService, Replicas, SlaveService
 from skyrocketmq.ha.master import MasterOptions
 from skyrocketmq.ha.slave import SlaveOptions
 from skyrocketmq.net import Client, format_address, parse_address
+from skyrocketmq.net.configured import client_options, client_tls
 from skyrocketmq.ports import Clock, Disk, Link
 from skyrocketmq.store import MessageStore
-from skyrocketmq.store.replica import LogCopy
+from skyrocketmq.store.replica import LogCopy, NotContinuous
 
-__all__ = ["Replication"]
+__all__ = ["LAG_INTERVAL_S", "Replication"]
 
 logger = logging.getLogger(__name__)
 
+LAG_INTERVAL_S: Final = 60.0
 TABLES_FIRST_AFTER_S: Final = 3.0
 TABLES_INTERVAL_S: Final = 10.0
+TABLES_RETRY_S: Final = 1.0
 TABLES_PAUSE_S: Final = 0.2  # between two rounds, however many new topics ask for one
+BACKOFF_MAX_S: Final = 0.5
 ADDRESS_CHARACTERS_MIN: Final = 6  # of haMasterAddress: anything shorter is no address, as for Apache's slaves
 PREPARE_PATIENCE_S: Final = 10.0
 HA_PORT_STEP: Final = 1  # a broker's replication port follows its own
@@ -76,7 +81,6 @@ class Replication:
         store: MessageStore,
         tables: BrokerTables,
         registrar: Registrar,
-        client: Client,
         ha_socket: socket.socket,
         *,
         disk: Disk,
@@ -86,19 +90,20 @@ class Replication:
         """Serve slaves, and follow a master where this is a slave, until the block is left."""
         replication = cls(store, disk=disk, clock=clock)
         await replication._service.start(ha_socket, link)
-        try:
+        opened = AsyncExitStack()
+        opened.push_async_callback(replication._service.close)
+        async with opened:
             if store.config.broker_role is not BrokerRole.SLAVE:
                 tables.offsets.on_commit = replication.commit_times.committed
                 yield replication
                 return
+            client = await opened.enter_async_context(_client_of(config.current, clock=clock, link=link))
             slave_tables = SlaveTables(tables, store, client, disk=disk, clock=clock)
             await slave_tables.load()
             follower = _Follower(identity, config, store, slave_tables, registrar, disk=disk, clock=clock, link=link)
             replication._follower = follower
-            async with follower.running():
-                yield replication
-        finally:
-            await replication._service.close()
+            await opened.enter_async_context(follower.running())
+            yield replication
 
     @property
     def is_following(self) -> bool:
@@ -110,10 +115,25 @@ class Replication:
         self.replicas.timeout_ms = config.slave_timeout_ms
         self.replicas.lag_bytes_max = config.ha_lag_bytes_max
 
+    def say_lag(self) -> None:
+        """Log how far behind each slave is."""
+        for slave, offset in self.replicas.slaves.items():
+            logger.info("slave", extra={"slave": slave, "behind_bytes": self._service.log.max_offset - offset})
+
     async def save(self) -> None:
         """Write what a slave has to remember for its master. Raises `OSError`."""
         if self._follower is not None:
             await self._follower.tables.save()
+
+
+def _client_of(config: BrokerConfig, *, clock: Clock, link: Link) -> Client:
+    """For requests to the master: it is asked again soon after a failure, since it is known to be back."""
+    return Client(
+        clock=clock,
+        link=link,
+        options=replace(client_options(config.client), backoff_max_s=BACKOFF_MAX_S),
+        tls=client_tls(config.tls) if config.client.use_tls else None,
+    )
 
 
 class _Follower:
@@ -142,6 +162,7 @@ class _Follower:
         self._fixed = fixed if len(fixed) >= ADDRESS_CHARACTERS_MIN else None
         self._copy = LogCopy(store, disk, on_new_queue=self._queue_came)
         self._ha_address: str | None = None
+        self._to_check: int | None = None  # a message of the copy that the master has to have too
         self._asked_from: float | None = None  # since when the master was asked in vain where its log begins
         self._service = SlaveService(
             self._copy,
@@ -153,7 +174,7 @@ class _Follower:
             clock=clock,
             find_master=registrar.register,
             prepare=self._prepare,
-            on_joined=self._wants_tables.set,
+            on_joined=self._joined,
         )
         registrar.master_listeners.append(self._master_changed)
         self._set_ha_address(self._fixed or registrar.master.ha_address)
@@ -161,6 +182,11 @@ class _Follower:
     @property
     def is_connected(self) -> bool:
         return self._service.is_connected
+
+    def _joined(self) -> None:
+        if self._to_check is None:
+            self._to_check = self._copy.last_record()
+        self._wants_tables.set()
 
     def _queue_came(self, topic: str, queue_id: int) -> None:
         """A message of a queue that may be new: if the master dies now, it has to be readable here."""
@@ -202,11 +228,25 @@ class _Follower:
             except TimeoutError:
                 pass
             self._wants_tables.clear()
-            wait_s = TABLES_INTERVAL_S
-            address = self._master_address()
-            if address is not None:
-                await self.tables.sync(address)
+            wait_s = TABLES_INTERVAL_S if await self._sync() else TABLES_RETRY_S
             await self._clock.sleep(TABLES_PAUSE_S)
+
+    async def _sync(self) -> bool:
+        """One round; False if there is something to be tried again soon."""
+        address = self._master_address()
+        if address is None:
+            return not self._service.is_connected  # else the name servers will soon know what we know
+        try:
+            if self._to_check is not None:
+                await self.tables.check_record(self._to_check, address)
+                self._to_check = None
+        except NotContinuous as error:
+            self._service.refuse(str(error))
+            return True
+        except (MQError, ValueError, KeyError) as error:
+            logger.debug("copy not compared yet", extra={"error": str(error)})
+            return False
+        return await self.tables.sync(address)
 
     def _master_address(self) -> str | None:
         """Where the master answers requests: as the name servers say, else beside its replication port."""

@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from typing import Any, Final
 
 from skyrocketmq.broker.access import AccessControl
-from skyrocketmq.broker.answers import change_saved, no_such_group
+from skyrocketmq.broker.answers import change_saved, master_only, no_such_group
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.message_writer import MessageWriter, OutgoingMessage
 from skyrocketmq.broker.pull_filters import record_topic
@@ -71,6 +71,7 @@ class SendBackHandler:
     def send_back(self, frame: Frame, connection: Connection) -> Awaitable[Frame] | Frame:
         header = decode_header(SendBackHeader, frame.ext)
         config = self._config.current
+        master_only(config, "take messages back")
         group = self._groups.find_or_create(header.group or "")
         if group is None:
             raise no_such_group(header.group or "", config)

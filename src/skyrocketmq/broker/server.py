@@ -32,7 +32,7 @@ from skyrocketmq.broker.registration import (
     REFRESH_ADDRESSES_INTERVAL_S,
     Registrar,
 )
-from skyrocketmq.broker.replication import Replication
+from skyrocketmq.broker.replication import LAG_INTERVAL_S, Replication
 from skyrocketmq.broker.runtime_figures import SAMPLE_INTERVAL_S
 from skyrocketmq.broker.tables import BrokerTables
 from skyrocketmq.config import BrokerConfig, ConfigChange, ConfigHolder, Loaded
@@ -138,9 +138,7 @@ async def _open(
     name_servers = NameServers(holder, client, clock=clock, link=link)
     registrar = Registrar(identity, holder, tables.topics, name_servers, disk=disk, clock=clock)
     replication = await opened.enter_async_context(
-        Replication.open(
-            identity, holder, store, tables, registrar, client, ha_socket, disk=disk, clock=clock, link=link
-        )
+        Replication.open(identity, holder, store, tables, registrar, ha_socket, disk=disk, clock=clock, link=link)
     )
     access = await _open_access(holder, disk=disk, clock=clock)
     parts = BrokerParts(
@@ -180,6 +178,7 @@ async def _open(
     offsets_interval_s = config.offset_flush_interval_ms / 1000
     background.every(offsets_interval_s, tables.save_offsets, first_after=OFFSETS_FIRST_AFTER_S)
     background.every(offsets_interval_s, replication.save, first_after=OFFSETS_FIRST_AFTER_S)
+    background.every(LAG_INTERVAL_S, replication.say_lag)
     background.every(SAVE_FILTERS_EVERY_S, tables.save_filters)
     delay_interval_s = config.store.delay_offset_flush_interval_ms / 1000
     background.every(delay_interval_s, delay.save_offsets, first_after=OFFSETS_FIRST_AFTER_S)

@@ -25,7 +25,7 @@ from skyrocketmq.model.names import PERM_READ_WRITE
 from skyrocketmq.net import Client
 from skyrocketmq.ports import Clock, Disk
 from skyrocketmq.store import ConfigFile, MessageStore
-from skyrocketmq.store.replica import LogCopy
+from skyrocketmq.store.replica import LogCopy, NotContinuous
 from skyrocketmq.wire.bodies import decode_body
 from skyrocketmq.wire.bodies_tables import (
     ConsumerOffsetTable,
@@ -46,6 +46,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 TIMEOUT_S: Final = 3.0
+COMPARE_ATTEMPTS: Final = 3
+COMPARE_PAUSE_S: Final = 0.5
 PROGRESS_FILE_NAME: Final = "slaveProgress.json"
 
 
@@ -57,6 +59,7 @@ class SlaveTables:
         self._store = store
         self._client = client
         self._disk = disk
+        self._clock = clock
         directory = store.config.root_path / "config"
         self._delay_file = ConfigFile(disk, directory / DELAY_FILE_NAME)
         self._delays: DelayOffsetTable | None = None  # as last written
@@ -97,8 +100,8 @@ class SlaveTables:
 
     # ----------------------------------------------------------------------------------------------------------- rounds
 
-    async def sync(self, master: str) -> None:
-        """Copy everything once. What fails is logged, and tried again by the next call."""
+    async def sync(self, master: str) -> bool:
+        """Copy everything once; whether all went well. What fails is logged, and tried again by the next call."""
         for name, copy in (
             ("topics", self._copy_topics),
             ("consumer offsets", self._copy_offsets),
@@ -113,6 +116,7 @@ class SlaveTables:
                 self._failing.add(name)
             else:
                 self._failing.discard(name)
+        return not self._failing
 
     async def _copy_topics(self, master: str) -> None:
         answer = await self._ask(master, RequestCode.GET_ALL_TOPIC_CONFIG)
@@ -228,6 +232,31 @@ class SlaveTables:
             if copy.is_empty:
                 copy.append(0, [answer.body])
                 copy.dispatch()
+
+    async def check_record(self, offset: int, master: str) -> None:
+        """Raise `NotContinuous` if the message at this place of the copy is not in the master's log, the same.
+
+        The protocol cannot tell: a master that lost the end of its log in a power cut, and has stored other messages
+        there since, would go on as if nothing had happened.
+        """
+        record = await self._store.message_at(offset)
+        for attempt in range(COMPARE_ATTEMPTS):  # a failure may have other reasons, and its consequence is grave
+            if record is None or await self._is_at(master, offset, bytes(record)):
+                return
+            await self._clock.sleep(COMPARE_PAUSE_S if attempt + 1 < COMPARE_ATTEMPTS else 0)
+        raise NotContinuous(
+            f"the master's log and this copy have parted: at {offset} the master has another message, or none. "
+            "Make this broker the master, or empty its store to copy the master's log anew, and restart it"
+        )
+
+    async def _is_at(self, master: str, offset: int, record: bytes) -> bool:
+        try:
+            answer = await self._ask(master, RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(offset)})
+        except BrokerError:
+            figures = decode_body(KvTable, (await self._ask(master, RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
+            # What is no longer kept, or is not there yet, is for the master itself to judge by the offset.
+            return not int(figures["commitLogMinOffset"]) <= offset < int(figures["commitLogMaxOffset"])
+        return answer.body == record
 
     async def _ask(self, master: str, code: RequestCode, ext: dict[str, str | None] | None = None) -> Frame:
         answer = await self._client.request(master, Frame(code, ext=ext), TIMEOUT_S)

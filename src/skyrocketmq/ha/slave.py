@@ -49,7 +49,8 @@ class SlaveService:
     """Follows a master. `run` it as a task; cancel that to stop.
 
     `find_master` is awaited now and then while there is no connection: it should end in a call of `set_master`.
-    `prepare` is awaited before an empty copy asks for the log. `on_joined` is called with each new connection.
+    `prepare` is awaited before an empty copy asks for the log, and may raise an `MQError` not to let it. `on_joined` is
+    called with each new connection, before anything comes through it.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class SlaveService:
         self._prepare = prepare
         self._on_joined = on_joined
         self._master: str | None = None
+        self._refusal: str | None = None
         self._connection: _MasterConnection | None = None
         self._finding: asyncio.Task[None] | None = None
         self._said: str | None = None  # the last complaint: each is logged once
@@ -87,13 +89,20 @@ class SlaveService:
         if self._connection is not None:
             self._connection.end("the master has another address now")
 
+    def refuse(self, reason: str) -> None:
+        """Follow no master any more, as long as this broker runs: its log and the copy are two different ones."""
+        self._refusal = reason
+        logger.error("the master's log does not fit this copy", extra={"reason": reason})
+        if self._connection is not None:
+            self._connection.end(reason)
+
     async def run(self) -> None:
         """Copy for ever."""
         failures = 0
         looked_at = self._clock.monotonic()
         try:
             while True:
-                if self._master is not None:
+                if self._master is not None and self._refusal is None:
                     failures = 0 if await self._follow(self._master) else failures + 1
                 if self._clock.monotonic() - looked_at >= LOOK_FOR_MASTER_S:
                     looked_at = self._clock.monotonic()
@@ -177,6 +186,9 @@ class _MasterConnection(asyncio.Protocol):
         if self._reason:  # given up while it was being made
             self._transport.abort()
             return
+        # Reports leave at once, not at the end of the loop's turn: senders at the master wait for them, and dispatching
+        # what was received takes longer than anything else here.
+        self._transport.set_write_buffer_limits(high=0)
         self.is_open = True
         self._heard_at = self._clock.monotonic()
         self._report()

@@ -78,6 +78,11 @@ class LogCopy:
         """How far the copy reaches: the next byte that is wanted."""
         return int(self._log.max_offset)
 
+    def last_record(self) -> int | None:
+        """Where the newest message begins that a queue knows of; None if there is none. Looks at every queue."""
+        ends = [queue.read_cell(queue.max_offset - 1) for queue in self._store.queues if not queue.is_empty]
+        return max((cell[0] for cell in ends if cell is not None and cell[1] > 0), default=None)
+
     def begin_at(self, offset: int) -> bool:
         """Let an empty copy begin here instead of where its master would; False if no file of ours can begin here."""
         if not self.is_empty or offset % self._log.file_bytes:

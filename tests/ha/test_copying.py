@@ -230,3 +230,21 @@ async def test_a_copy_of_another_log_is_noticed_and_not_continued(caplog: pytest
         await asyncio.sleep(0.7)
         assert not pair.slave.broker.replication.is_following
         assert (await pair.slave.pull_all())[0].body == b"0", "what it has can still be read"
+
+
+async def test_a_master_that_stops_does_not_wait_for_a_slave_that_does_not_read() -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic()
+        pair.slave.link.stall(Direction.IN)
+        await pair.master.send_many(8000, body=BODY)
+        connections = list(pair.master.link.connections)
+        stopping = asyncio.create_task(pair.master.stop())
+        await asyncio.sleep(0.2)
+        unsent = [
+            each.transport.get_write_buffer_size() for each in connections if each in pair.master.link.connections
+        ]
+        assert max(unsent, default=0) < 3 << 20, "what it lacks stays in the log"
+        started = time.monotonic()
+        await stopping
+        assert time.monotonic() - started < 8
+        pair.slave.link.release()

@@ -146,9 +146,8 @@ class SlaveConnection(asyncio.Protocol):
 
     def close(self) -> None:
         """Send what can be sent, then end."""
-        if self._offset is not None and not self._is_paused and not self._is_fetching:
-            while not self._is_closing and self._offset < self._log.max_offset and self._send_round():
-                pass
+        while self._may_send() and self._send_round():
+            pass
         self._is_closing = True
         self._transport.close()
 
@@ -196,10 +195,14 @@ class SlaveConnection(asyncio.Protocol):
 
     def _pump(self) -> None:
         self._is_scheduled = False
-        if self._offset is None or self._is_paused or self._is_fetching or self._is_closing:
-            return
-        if self._offset < self._log.max_offset and self._send_round() and self._offset < self._log.max_offset:
+        if self._may_send() and self._send_round() and self._may_send():
             self.wake()
+
+    def _may_send(self) -> bool:
+        """Whether there is something to send, and the slave takes it."""
+        if self._offset is None or self._is_paused or self._is_fetching or self._is_closing:
+            return False
+        return self._offset < self._log.max_offset
 
     def _send_round(self) -> bool:
         """Send the next bytes, if they are in memory; else fetch them, and go on when they are there."""

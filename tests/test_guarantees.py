@@ -19,7 +19,7 @@ def test_every_test_that_is_named_exists() -> None:
 
 
 def test_every_cell_says_what_is_promised_and_what_shows_it() -> None:
-    rows = [line.strip("|").split("|") for line in PAGE.splitlines() if line.startswith("| `")]
+    rows = [line.strip("|").split("|") for line in PAGE.splitlines() if re.match(r"\| `A?SYNC_FLUSH`", line)]
     assert len(rows) == 6, "two ways to flush, three kinds of slaves"
     for row in rows:
         cells = [cell.strip() for cell in row[2:]]

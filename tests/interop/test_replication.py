@@ -22,8 +22,10 @@ from skyrocketmq.wire.frames import Frame
 from tests.broker.requests import pull_frame, send_frame
 from tests.cli.processes import ask
 from tests.interop.apache import Apache, Server
-from tests.interop.ours import Broker, running
+from tests.interop.driver import Driver, message
+from tests.interop.ours import Broker, NameServer, running
 from tests.interop.processes import RunningServer, wait_until
+from tests.interop.routes import all_addresses
 from tests.store.reader import Sizes, check_store, read_records
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
@@ -168,3 +170,33 @@ def _start(server: Server) -> None:
     """Started, and known to its name server: what it last registered may still be there."""
     server.start(wait=False)
     server.wait_ready()
+
+
+def test_java_consumers_read_from_our_slave_and_their_progress_reaches_our_master(
+    java: Driver, tmp_path: Path, opened: ExitStack
+) -> None:
+    namesrv = opened.enter_context(running(NameServer(tmp_path / "namesrv")))
+    master = opened.enter_context(running(Broker(tmp_path / "master", namesrv=namesrv.address, config=MASTER)))
+    slave = opened.enter_context(running(Broker(tmp_path / "slave", namesrv=namesrv.address, config=SLAVE)))
+    until_replicated(master, 1000)
+    with java.producer("writers", namesrv=namesrv.address) as producer:
+        sent = producer.send(message(TOPIC, "{i}", count=100))
+    assert {each.status for each in sent} == {"SEND_OK"}
+    total = len(read(master))
+    master.kill()
+    wait_until(lambda: all_addresses(namesrv.address) == {slave.address}, timeout_s=15, what="only the slave is known")
+    with java.push_consumer("java-readers", namesrv=namesrv.address, topic=TOPIC, from_="first") as consumer:
+        received = consumer.received(at_least=total)
+        assert {str(number) for number in range(100)} <= {each.text for each in received}
+    assert {each.store_host.rpartition(":")[2] for each in received} == {str(master.port)}, "stored by the master"
+    master.start()
+    ext: dict[str, str | None] = {"consumerGroup": "java-readers", "topic": TOPIC}
+
+    def progress(server: RunningServer) -> int:
+        answers = [
+            ask(server.address, Frame(RequestCode.QUERY_CONSUMER_OFFSET, 1, ext=ext | {"queueId": str(queue_id)}))
+            for queue_id in range(QUEUES)
+        ]
+        return sum(int((answer.ext or {})["offset"] or 0) for answer in answers if answer.code == 0)
+
+    wait_until(lambda: progress(master) == progress(slave) == total, timeout_s=15, what="the progress is there")

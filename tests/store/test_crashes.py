@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from skyrocketmq.config import FlushDiskType
+from skyrocketmq.errors import StoreError
 from skyrocketmq.store import MessageStore, PutStatus
 from skyrocketmq.testing.clock import ManualClock
 from skyrocketmq.testing.disk import FaultyDisk, PowerLost
 from tests.store.support import check, killed_store, memory_disk, new_message, open_store, store_config, unique_id
 
 CONFIG = store_config(
-    flush_disk_type=FlushDiskType.SYNC_FLUSH, commit_log_file_bytes=4096, queue_file_bytes=100, index_entry_count=8
+    flush_disk_type=FlushDiskType.SYNC_FLUSH,
+    commit_log_file_bytes=4096,
+    queue_file_bytes=100,
+    index_entry_count=8,
+    commit_log_delete_pause_ms=0,
+    queue_delete_pause_ms=0,
+    delete_when=";".join(str(hour) for hour in range(24)),
 )
 SURVIVALS = [
     pytest.param((None, False), id="all lost"),
@@ -59,6 +67,19 @@ async def checkpoints(store: MessageStore, sender: Sender) -> None:
         await sender.send(store, body_bytes=400)
         if number % 4 == 2:
             await store.checkpoint()
+
+
+async def cleans(store: MessageStore, sender: Sender) -> None:
+    """Nothing that was sent goes: only files full of another topic's messages are old."""
+    for number in range(14):
+        store.put(new_message("Other", 0, b"%05d" % number + b"o" * 1800, keys=f"o{number}"))
+    await store.checkpoint()
+    for name in store.log.files[:-1]:
+        sender.disk.set_modified_ms(name.path, 0)
+    await sender.send(store)
+    await store.cleaner.clean()
+    await sender.send(store)
+    await store.checkpoint()
 
 
 async def deletes_another_topic(store: MessageStore, sender: Sender) -> None:
@@ -106,7 +127,7 @@ async def check_survivor(disk: FaultyDisk, sender: Sender) -> None:
         assert record.topic != "T" or record.properties["UNIQ_KEY"] == unique_id(int(record.body[:5]))
 
 
-@pytest.mark.parametrize("work", [appends, checkpoints, deletes_another_topic])
+@pytest.mark.parametrize("work", [appends, checkpoints, deletes_another_topic, cleans])
 @pytest.mark.parametrize("survival", SURVIVALS)
 @pytest.mark.timeout(120)
 async def test_what_was_acknowledged_survives_a_power_cut_at_any_disk_call(
@@ -122,6 +143,35 @@ async def test_what_was_acknowledged_survives_a_power_cut_at_any_disk_call(
             await check_survivor(survivor, sender)
         except BaseException as error:
             error.add_note(f"crash_at={crash_at}, survival={survival}, calls={disk.calls[-3:]}")
+            raise
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO], ids=["no space", "broken"])
+@pytest.mark.parametrize("operation", ["allocate", "pwrite", "fdatasync", "truncate", "create", "rename", "unlink"])
+@pytest.mark.parametrize("work", [checkpoints, cleans])
+async def test_what_was_acknowledged_survives_an_error_of_any_disk_call(
+    work: Callable[[MessageStore, Sender], Awaitable[None]], operation: str, number: int
+) -> None:
+    """The call fails once. The store may refuse messages then, and after a failed sync it does so for good."""
+    counted = memory_disk()
+    async with open_store(counted, CONFIG, clock=ManualClock()) as store:
+        before = counted.count(operation)
+        await work(store, Sender(counted))
+    for after in range(counted.count(operation) - before):
+        disk = memory_disk()
+        sender = Sender(disk)
+        try:
+            async with open_store(disk, CONFIG, clock=ManualClock()) as store:
+                disk.fail(operation, error=number, after=after)
+                await work(store, sender)
+        except (StoreError, OSError):
+            pass
+        disk.heal()
+        try:
+            for survivor in (disk.after_power_loss(after), disk.after_power_loss()):
+                await check_survivor(survivor, sender)
+        except BaseException as error:
+            error.add_note(f"operation={operation}, after={after}")
             raise
 
 

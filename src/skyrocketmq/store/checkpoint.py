@@ -14,6 +14,7 @@ from struct import Struct
 from typing import Final
 
 from skyrocketmq.ports import Disk
+from skyrocketmq.store.file_rows import translated
 
 __all__ = ["CheckpointTimes", "load_checkpoint", "save_checkpoint"]
 
@@ -53,12 +54,18 @@ def load_checkpoint(disk: Disk, path: Path) -> CheckpointTimes:
 
 
 def save_checkpoint(disk: Disk, path: Path, times: CheckpointTimes) -> None:
-    """Write the times and make them durable: 24 bytes of one sector, which a power cut does not tear. Blocks."""
+    """Write the times and make them durable: 24 bytes of one sector, which a power cut does not tear. Blocks.
+
+    Raises `DiskFull` if there is no room for them, which leaves the old ones; `OSError` for the rest.
+    """
     file = disk.open(path, create=True)
     try:
-        if file.size() != FILE_BYTES:
-            file.allocate(FILE_BYTES)
-        file.pwrite(_TIMES.pack(times.log_ms, times.queues_ms, times.index_ms), 0)
+        try:
+            if file.size() != FILE_BYTES:
+                file.allocate(FILE_BYTES)
+            file.pwrite(_TIMES.pack(times.log_ms, times.queues_ms, times.index_ms), 0)
+        except OSError as error:
+            raise translated(error, path) from error
         file.fdatasync()
     finally:
         file.close()

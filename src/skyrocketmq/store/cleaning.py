@@ -169,6 +169,8 @@ class Cleaner:
     async def _delete_log_files(self, decision: CleanDecision) -> None:
         reserved_ms = self._config.file_reserved_hours * HOUR_MS
         for file in self._log.deletable_files()[:FILES_A_RUN_MAX]:
+            if self._stuck_log_files():
+                return  # that one first: if it is there at the next start, what follows it must be there too
             modified_ms = await run_to_end(self._disk, self._disk.modified_ms, file.path)
             is_old = self._clock.now_ms() >= modified_ms + reserved_ms
             if not is_old and not decision.is_forced:
@@ -188,13 +190,15 @@ class Cleaner:
 
     async def _unlink(self, paths: list[Path]) -> None:
         """Delete files that nobody finds any more; those that do not go are kept for another try."""
+        blocked = {path.parent for path in self.stuck}
+        self.stuck += [path for path in paths if path.parent in blocked]  # in their order: a row has no holes
+        paths = [path for path in paths if path.parent not in blocked]
         failures = await run_to_end(self._disk, _unlink_all, self._disk, paths)
         for path, error in failures.items():
             logger.warning("file could not be deleted, tried again later", extra={"path": str(path), "error": error})
             if not self.stuck:
                 self._stuck_tried_at = self._clock.monotonic()
-            if path not in self.stuck:
-                self.stuck.append(path)
+            self.stuck.append(path)
 
     async def _retry_stuck(self) -> None:
         waited_s = self._clock.monotonic() - self._stuck_tried_at
@@ -218,27 +222,32 @@ class Cleaner:
     async def follow_log(self) -> None:
         """Let queues and index begin where the log begins, and delete their files from before."""
         log_min = int(self._log.min_offset)
+        # A file that does not go may be part of the log again after a restart: what belongs to it is kept as well.
+        kept_from = min([log_min, *(int(path.name) for path in self._stuck_log_files())])
         for queue in list(self._queues):
             if queue.is_empty:
                 continue
             async with self._upkeep.turn:  # no sync, no checkpoint and no deleted topic in between
-                has_deleted = await self._clean_queue(queue, log_min)
+                has_deleted = await self._clean_queue(queue, log_min, kept_from)
             if has_deleted and self._config.queue_delete_pause_ms:
                 await self._clock.sleep(self._config.queue_delete_pause_ms / 1000)
-        await self._clean_index(log_min)
-        self._queues_cleaned_to = log_min
+        await self._clean_index(kept_from)
+        self._queues_cleaned_to = kept_from
 
-    async def _clean_queue(self, queue: ConsumeQueue, log_min: int) -> bool:
+    def _stuck_log_files(self) -> list[Path]:
+        return [path for path in self.stuck if path.parent in self._config.commit_log_directories]
+
+    async def _clean_queue(self, queue: ConsumeQueue, log_min: int, kept_from: int) -> bool:
         old = queue.old_files()
-        expired = await run_to_end(self._disk, _expired_count, self._disk, old, log_min) if old else 0
+        expired = await run_to_end(self._disk, _expired_count, self._disk, old, kept_from) if old else 0
         paths = queue.drop_files(expired)
         if paths:
             await self._unlink(paths)
         queue.move_min_offset(await self._reads.run(queue.find_min_offset(log_min)))
         return bool(paths)
 
-    async def _clean_index(self, log_min: int) -> None:
-        paths = self._index.take_old(log_min) if self._index is not None else []
+    async def _clean_index(self, kept_from: int) -> None:
+        paths = self._index.take_old(kept_from) if self._index is not None else []
         if paths:
             try:
                 # The checkpoint has to know before they are gone, else the next start takes the index for lost.
@@ -256,9 +265,12 @@ class _HeldMap:
 
 
 def _unlink_all(disk: Disk, paths: list[Path]) -> dict[Path, str]:
-    """Delete files, with durable effect; returns those that could not be. Blocks."""
+    """Delete files, with durable effect; returns those that could not be, and those behind them in a row. Blocks."""
     failures: dict[Path, str] = {}
     for path in paths:
+        if any(path.parent == failed.parent for failed in failures):
+            failures[path] = "one before it could not be deleted"
+            continue
         try:
             disk.unlink(path)
         except OSError as error:

@@ -234,6 +234,7 @@ class Upkeep:
         Raises `FlushFailed` if a sync fails, `DiskFull` or `OSError` if queues cannot be written.
         """
         async with self.turn:
+            self._check_syncs()
             self._appender.put_late_keys()
             await self._write_out_queues()
             # From here to the snapshot nothing else runs: log, queues and index are seen at one and the same moment.
@@ -247,6 +248,7 @@ class Upkeep:
                 await self._queues.sync(to_sync)
                 if self._index is not None:
                     await self._index.sync()
+                self._check_syncs()
                 await run_to_end(self._disk, self._save, snapshot)
             except DiskFull:
                 raise  # the checkpoint before this one stays true, and there will be another
@@ -254,6 +256,11 @@ class Upkeep:
                 self._flusher.fail(error)
                 raise FlushFailed(f"the checkpoint could not be written: {error}") from error
             self._checkpoint_offset = snapshot.log_offset
+
+    def _check_syncs(self) -> None:
+        """Once a sync has failed, no checkpoint is true any more: what it should have written may be gone."""
+        if self._state.flags & RunningFlag.FLUSH_FAILED:
+            raise FlushFailed("an earlier sync failed: check the disk and restart to recover")
 
     def _snapshot(self) -> Snapshot:
         newest_ms = self._appender.newest_ms
@@ -273,8 +280,8 @@ class Upkeep:
     def _save(self, snapshot: Snapshot) -> None:
         root = self._config.root_path
         times = CheckpointTimes(snapshot.log_ms, snapshot.queues_ms, snapshot.index_ms)
+        save_checkpoint(self._disk, root / "checkpoint", times)
         try:
-            save_checkpoint(self._disk, root / "checkpoint", times)
             save_snapshot(self._disk, root / "checkpoint.json", snapshot)  # syncs the directory too
         except OSError as error:
             raise translated(error, root / "checkpoint.json") from error

@@ -19,6 +19,7 @@ from typing import Final
 from skyrocketmq.errors import ProtocolError, StoreError
 from skyrocketmq.ports import Disk
 from skyrocketmq.store.appender import Arrival
+from skyrocketmq.store.consume_queue import ConsumeQueue
 from skyrocketmq.store.dispatch import Dispatcher
 from skyrocketmq.store.message_store import MessageStore
 from skyrocketmq.store.statuses import RunningFlag
@@ -148,37 +149,33 @@ class LogCopy:
 
     def _dispatch_file(self, records: list[ScannedRecord]) -> None:
         """Dispatch the whole records up to the end of the file in which the first of them lies."""
-        log = self._log
+        log, dispatch = self._log, self._dispatcher.dispatch
         begin = int(log.whole_offset)
         file_end = log.next_file_start(begin)
         end = min(int(log.max_offset), file_end)
         data = self._read(begin, end)
-        at, length = 0, end - begin
-        while length - at >= BLANK_BYTES:
-            total, magic = _sizes_at(data, at)
-            left_in_file = file_end - begin - at
-            if magic == MESSAGE_MAGIC and RECORD_BYTES_MIN <= total <= left_in_file:
-                if length - at < total:
-                    break  # the rest is yet to come
-                record = self._scan(data, at, at + total, begin + at)
-                if record is not None:
-                    self._dispatcher.dispatch(record, to_queues=True, to_index=True)
-                    records.append(record)
-                    if record[1:3] not in self._known:
-                        self._known.add(record[1:3])
-                        self._on_new_queue(record[1].decode("utf-8", "replace"), record[2])
-                    self._is_damaged = False
-                at += total
-            elif magic == BLANK_MAGIC and total == left_in_file:
-                if length - at < total:
-                    break
-                at += total
-            else:
-                at = self._step_over(data, at, begin)
-                if length - at < RECORD_BYTES_MIN:
-                    break
+        at, length, file_length = 0, end - begin, file_end - begin
+        try:
+            while length - at >= BLANK_BYTES:
+                total, magic = _sizes_at(data, at)
+                if magic == MESSAGE_MAGIC and RECORD_BYTES_MIN <= total <= file_length - at:
+                    if length - at < total:
+                        break  # the rest is yet to come
+                    record = self._scan(data, at, at + total, begin + at)
+                    if record is not None:
+                        dispatch(record, to_queues=True, to_index=True)
+                        records.append(record)
+                    at += total
+                elif magic == BLANK_MAGIC and total == file_length - at:
+                    if length - at < total:
+                        break
+                    at += total
+                else:
+                    at = self._step_over(data, at, begin)
+                    if length - at < RECORD_BYTES_MIN:
+                        break
+        finally:  # also where the disk refused: the record at which it did is dispatched again
             log.unfinished_bytes = int(log.max_offset) - begin - at
-        log.unfinished_bytes = int(log.max_offset) - begin - at
 
     def _read(self, begin: int, end: int) -> bytes | memoryview:
         """What was copied lately is in memory; only after a long refusal of the disk it may not be."""
@@ -220,23 +217,29 @@ class LogCopy:
         return max(at, len(data) - RECORD_BYTES_MIN + 1)
 
     def _tell(self, records: Sequence[ScannedRecord]) -> None:
-        """Wake whoever waits for messages at one of the queues."""
-        watched: dict[tuple[bytes, int], bool] = {}
+        """Wake whoever waits for messages at one of the queues; tell of queues that are new."""
+        watched: dict[tuple[bytes, int], ConsumeQueue | None] = {}
         arrivals: list[Arrival] = []
-        queues = self._store.queues
         for _, topic_name, queue_id, offset, _, _, store_ms, _, properties in records:
-            is_watched = watched.get((topic_name, queue_id))
-            if is_watched is False:
-                continue
-            topic = topic_name.decode("utf-8", "replace")
-            queue = queues.find(topic, queue_id)
-            if is_watched is None:
-                is_watched = watched[topic_name, queue_id] = queue is not None and queue.is_watched
-            cell = queue.read_cell(offset) if is_watched and queue is not None else None
-            if cell is not None:
-                arrivals.append(Arrival(topic, queue_id, offset + 1, cell[2], store_ms, properties))
+            place = (topic_name, queue_id)
+            if place not in watched:
+                watched[place] = self._find_watched(topic_name, queue_id)
+            queue = watched[place]
+            cell = None if queue is None else queue.read_cell(offset)
+            if queue is not None and cell is not None:
+                arrivals.append(Arrival(queue.topic, queue_id, offset + 1, cell[2], store_ms, properties))
+        self._is_damaged = False
         if arrivals:
             self._store.on_arrival(arrivals)
+
+    def _find_watched(self, topic_name: bytes, queue_id: int) -> ConsumeQueue | None:
+        """The queue, if somebody waits at it."""
+        topic = topic_name.decode("utf-8", "replace")
+        if (topic_name, queue_id) not in self._known:
+            self._known.add((topic_name, queue_id))
+            self._on_new_queue(topic, queue_id)
+        queue = self._store.queues.find(topic, queue_id)
+        return queue if queue is not None and queue.is_watched else None
 
     def close(self) -> None:
         """Drop the beginning of a record whose rest has not come: whoever opens the store next gets it whole."""

@@ -47,6 +47,7 @@ FIRST_CHECK_S: Final = 1.0
 CHECK_EVERY_S: Final = 10.0
 UNKNOWN_RATIO: Final = -1.0
 HOUR_MS: Final = 3_600_000
+LIMIT_KEY: Final = "rocketmq.broker.diskSpaceWarningLevelRatio"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class Cleaner:
         log_ratio, queue_ratio = await run_to_end(self._disk, self._ratios)
         limit = self._config.disk_warning_ratio
         if max(log_ratio, queue_ratio) > limit:
-            text = f"{max(log_ratio, queue_ratio):.0%} of it is used, {limit:.0%} is the limit"
+            text = f"{max(log_ratio, queue_ratio):.0%} of it is used, {limit:.0%} is the limit: {LIMIT_KEY}"
             if self._state.raise_flag(RunningFlag.DISK_FULL, text):
                 logger.error(
                     "the disk is full: messages are refused",

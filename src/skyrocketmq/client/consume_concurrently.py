@@ -2,7 +2,8 @@
 
 Hot: every consumed message passes here. A fixed number of workers take the calls of async handlers from one list,
 whichever queue of whichever broker they came from; plain handlers are called by threads in the same way. No task is
-made for a message, unless it failed, and a worker waits only where there is nothing in the list.
+made for a message, unless it failed, and a worker waits only where there is nothing in the list. What is consumed
+within one turn of the loop leaves its cache together, and moves its queue's offset once.
 
 | a call ends | clustering | broadcasting |
 |---|---|---|
@@ -18,6 +19,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Iterable, Sequence
+from inspect import isawaitable
 from typing import Final
 
 from msgspec.structs import replace
@@ -25,7 +27,7 @@ from msgspec.structs import replace
 from skyrocketmq.client.consume_result import ConsumeResult
 from skyrocketmq.client.deliveries import Deliveries, Delivery
 from skyrocketmq.client.handler_calls import SUCCESS, HandlerCalls, failed_messages
-from skyrocketmq.client.handlers import MessageHandler
+from skyrocketmq.client.handlers import MessageHandler, result_of
 from skyrocketmq.client.held_queue import HeldQueue
 from skyrocketmq.client.offset_store import OffsetStore
 from skyrocketmq.client.send_back import SendBack
@@ -66,6 +68,7 @@ class ConcurrentConsumption:
         self._clock = clock
         self._calls: deque[tuple[HeldQueue, Delivery]] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()  # workers that wait for calls
+        self._with_done: list[HeldQueue] = []  # queues with messages that are consumed and still in the cache
         self._is_stopping = False
         self._workers = Tasks()
         self._waits = Tasks()  # until a kept message is tried again
@@ -84,6 +87,7 @@ class ConcurrentConsumption:
         given_up_count = await self._handlers.close(grace_s=grace_s)
         remaining_s = max(0.0, deadline - self._clock.monotonic())
         given_up_count += await self._workers.finish(clock=self._clock, grace_s=remaining_s)
+        self.settle()
         if given_up_count:
             logger.warning("handlers given up", extra={"group": self._group, "count": given_up_count})
 
@@ -137,18 +141,49 @@ class ConcurrentConsumption:
                 self._idle.append(waiting)
                 await waiting
                 continue
-            held, (handler, messages) = calls.popleft()
-            cache = held.cache
-            if not cache.is_dropped:
-                cache.mark_started(messages, now_ms=clock.now_ms())
-                result = await self._handlers.call(handler, messages)
-                if result is SUCCESS and not cache.is_dropped:
-                    self.finish(held, messages)
-                else:
-                    await self._conclude(held, messages, result)
             count += 1
             if count % CALLS_TOGETHER_MAX == 0:
                 await clock.sleep(0)
+                continue
+            held, (handler, messages) = calls.popleft()
+            if not held.cache.is_dropped:
+                held.cache.mark_started(messages, now_ms=clock.now_ms())
+                if handler is None or not held.is_of_one_topic:
+                    await self._conclude(held, messages, await self._handlers.call(handler, messages))
+                    continue
+                # What `HandlerCalls.call` does, spelt out: a coroutine less, which is a tenth of all the work.
+                started = clock.monotonic()
+                try:
+                    outcome = handler.function(messages[0] if handler.batch_count is None else list(messages))
+                    if outcome is not None and isawaitable(outcome):
+                        outcome = await outcome
+                    result = SUCCESS if outcome is None else result_of(outcome)
+                except (Exception, asyncio.CancelledError) as error:
+                    result = self._handlers.failed(messages, error)
+                seconds = clock.monotonic() - started
+                if result is SUCCESS and not held.cache.is_dropped:
+                    self._add_done(held, messages, seconds)
+                else:
+                    self._handlers.note(messages, result, seconds)
+                    await self._conclude(held, messages, result)
+
+    def _add_done(self, held: HeldQueue, messages: list[MessageView], seconds: float) -> None:
+        if not held.done:
+            if not self._with_done:
+                asyncio.get_running_loop().call_soon(self.settle)
+            self._with_done.append(held)
+        held.done += messages
+        held.done_s += seconds
+        held.done_call_count += 1
+
+    def settle(self) -> None:
+        """Let what is consumed leave the caches, and offsets move; also at the next turn of the loop by itself."""
+        with_done, self._with_done = self._with_done, []
+        for held in with_done:
+            messages, held.done = held.done, []
+            self._handlers.note_consumed(messages, held.done_s, call_count=held.done_call_count)
+            held.done_s, held.done_call_count = 0.0, 0
+            self.finish(held, messages)
 
     async def _conclude(self, held: HeldQueue, messages: list[MessageView], result: ConsumeResult) -> None:
         """What follows from a call's result."""
@@ -190,6 +225,7 @@ class ConcurrentConsumption:
 
     async def pass_on_overdue(self, queues: Iterable[HeldQueue], *, timeout_s: float) -> None:
         """Hand back messages whose handler has had them for too long: they hold up their queue's offset."""
+        self.settle()
         if self._send_back is None:
             return
         for held in queues:

@@ -37,14 +37,14 @@ class ConsumeStats:
     def __init__(self) -> None:
         self._topics: dict[str, _Topic] = {}
 
-    def note(self, topic: str, seconds: float, ok_count: int, failed_count: int) -> None:
-        """A handler's call has ended."""
+    def note(self, topic: str, seconds: float, ok_count: int, failed_count: int, *, call_count: int = 1) -> None:
+        """A handler's call has ended, or several calls."""
         known = self._topics.get(topic)
         totals = known.totals if known is not None else self._topic(topic).totals
         totals.ok += ok_count
         totals.failed += failed_count
         totals.consume_s += seconds
-        totals.calls += 1
+        totals.calls += call_count
 
     def note_pull(self, topic: str, seconds: float, count: int) -> None:
         """A pull has brought messages."""

@@ -38,20 +38,19 @@ class HandlerCalls:
             return ConsumeResult.RETRY
         started = self._clock.monotonic()
         try:
-            if handler.is_async:  # spelt out, because every coroutine in between costs half a microsecond
-                outcome = handler.function(messages[0] if handler.batch_count is None else list(messages))
-                result = result_of(await outcome if isawaitable(outcome) else outcome)
-            else:
-                result = await handler.call(messages, self._threads)
-        except asyncio.CancelledError as error:
+            result = await handler.call(messages, self._threads)
+        except (Exception, asyncio.CancelledError) as error:
+            result = self.failed(messages, error)
+        self.note(messages, result, self._clock.monotonic() - started)
+        return result
+
+    def failed(self, messages: list[MessageView], error: BaseException) -> ConsumeResult:
+        """What a handler raised means: again later. Raises it again if it is the consumer that is being stopped."""
+        if isinstance(error, asyncio.CancelledError):
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                raise  # the consumer is stopping; otherwise something that the handler waited for was cancelled
-            result = self._failed(messages, error)
-        except Exception as error:
-            result = self._failed(messages, error)
-        self._note(messages, result, self._clock.monotonic() - started)
-        return result
+                raise error  # otherwise something that the handler waited for was cancelled
+        return self._failed(messages, error)
 
     def submit(
         self,
@@ -77,7 +76,7 @@ class HandlerCalls:
         def ended(outcome: tuple[object, float] | None, error: BaseException | None) -> None:
             if error is not None:
                 result = self._failed(messages, error)
-                self._note(messages, result, 0.0)
+                self.note(messages, result, 0.0)
                 done(result)
             elif outcome is not None:
                 returned, seconds = outcome
@@ -85,16 +84,21 @@ class HandlerCalls:
                     done(returned)
                     return
                 result = result_of(returned)
-                self._note(messages, result, seconds)
+                self.note(messages, result, seconds)
                 done(result)
 
         self._threads.submit(job, ended)
+
+    def note_consumed(self, messages: list[MessageView], seconds: float, *, call_count: int) -> None:
+        """Count several calls for messages of one topic that have all been consumed."""
+        self._stats.note(messages[0].topic, seconds, len(messages), 0, call_count=call_count)
 
     async def close(self, *, grace_s: float) -> int:
         """End the threads of plain handlers; how many of these did not end in time."""
         return await self._threads.close(clock=self._clock, grace_s=grace_s)
 
-    def _note(self, messages: list[MessageView], result: ConsumeResult, seconds: float) -> None:
+    def note(self, messages: list[MessageView], result: ConsumeResult, seconds: float) -> None:
+        """Count a call that has ended."""
         failed_count = 0 if result is SUCCESS else len(failed_messages(result, messages))
         self._stats.note(messages[0].topic, seconds, len(messages) - failed_count, failed_count)
 

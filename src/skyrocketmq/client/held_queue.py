@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from skyrocketmq.client.message_cache import MessageCache
-from skyrocketmq.model import MessageQueue
+from skyrocketmq.model import MessageQueue, MessageView
+from skyrocketmq.model.names import is_retry_topic
 from skyrocketmq.ports import Clock
 
 __all__ = ["HeldQueue"]
@@ -21,8 +22,12 @@ class HeldQueue:
         "_room",
         "_room_count",
         "cache",
+        "done",
+        "done_call_count",
+        "done_s",
         "is_introduced",
         "is_leaving",
+        "is_of_one_topic",
         "next_offset",
         "processing",
         "pulling",
@@ -36,6 +41,10 @@ class HeldQueue:
         self.next_offset = next_offset
         self.is_introduced = True  # False: its broker did not know this consumer when it was asked last
         self.is_leaving = False
+        self.is_of_one_topic = not is_retry_topic(queue.topic)
+        self.done: list[MessageView] = []  # consumed, and not yet taken from the cache
+        self.done_call_count = 0
+        self.done_s = 0.0
         self.processing = asyncio.Lock()
         self.pulling: asyncio.Task[None] | None = None
         self.working: asyncio.Task[None] | None = None

@@ -236,6 +236,7 @@ class PushMember:
     async def give_up(self, queue: MessageQueue) -> bool:
         """Let a queue go to another member; False while a handler works on its messages in order."""
         held = self.held[queue]
+        self._consumption.settle()
         held.leave()
         if not await self._is_free(held):
             return False
@@ -305,6 +306,7 @@ class PushMember:
     # ------------------------------------------------------------------------------------------------------ background
 
     async def persist_offsets(self) -> None:
+        self._consumption.settle()
         await self.offsets.persist_all(list(self.held))
 
     async def _renew_locks(self) -> None:

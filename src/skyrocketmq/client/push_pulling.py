@@ -45,6 +45,10 @@ class Consumption(Protocol):
 
     def submit(self, held: HeldQueue, messages: list[MessageView]) -> None: ...
 
+    def settle(self) -> None:
+        """Let offsets move past all that is consumed."""
+        ...
+
     async def stop(self, *, grace_s: float) -> None: ...
 
 

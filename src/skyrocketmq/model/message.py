@@ -83,7 +83,7 @@ class Message:
         return pairs
 
 
-class MessageView(msgspec.Struct, frozen=True, kw_only=True):
+class MessageView(msgspec.Struct, frozen=True, gc=False):  # no gc: it refers to nothing that could refer to it
     """A message as it was stored, with all that the record holds; times are milliseconds since 1970.
 
     `topic` is what the subscriber asked for, `queue` where the message lies: they differ for a message that comes

@@ -57,21 +57,9 @@ class PulledRecords:
             or properties_at + ((data[topic_end] << 8) | data[topic_end + 1]) != end
         ):
             return decode_record(data, at, end, broker_name=queue.broker_name)
+        # By position, in the order of the fields: by name, all sixteen of them, it takes five times as long.
         return MessageView(
-            topic=queue.topic,
-            body=data[body_at : topic_at - 1],
-            properties=decode_properties(data[properties_at:end]),
-            queue=queue,
-            queue_offset=queue_offset,
-            log_offset=log_offset,
-            born_timestamp=born_timestamp,
-            born_host_packed=born_host,
-            store_timestamp=store_timestamp,
-            store_host_packed=store_host,
-            flag=flag,
-            sys_flag=sys_flag,
-            reconsume_times=reconsume_times,
-            prepared_transaction_offset=prepared,
-            body_crc=crc,
-            stored_bytes=total,
-        )
+            queue.topic, data[body_at : topic_at - 1], decode_properties(data[properties_at:end]), queue, queue_offset,
+            log_offset, born_timestamp, born_host, store_timestamp, store_host, flag, sys_flag, reconsume_times,
+            prepared, crc, total,
+        )  # fmt: skip

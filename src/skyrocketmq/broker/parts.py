@@ -10,6 +10,7 @@ from skyrocketmq.broker.access import AccessControl
 from skyrocketmq.broker.delay import DelayDelivery
 from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.handlers_access import AccessHandlers
+from skyrocketmq.broker.handlers_cleaning import CleaningHandlers
 from skyrocketmq.broker.handlers_clients import ClientHandlers
 from skyrocketmq.broker.handlers_config import ConfigHandlers
 from skyrocketmq.broker.handlers_groups import GroupHandlers
@@ -115,6 +116,7 @@ class BrokerParts:
                 access=access,
             ),
             QueryHandlers(config=config, store=store, access=access),
+            CleaningHandlers(topics=tables.topics, store=store),
             TopicHandlers(
                 config=config,
                 topics=tables.topics,

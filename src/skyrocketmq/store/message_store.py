@@ -250,6 +250,7 @@ class MessageStore:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
+        self.appender.write_pool()  # acknowledged: whatever else fails, it goes to the log
         with ExitStack() as closing:  # each part is closed, whatever happens to the others; the lock goes last
             if self._lock is not None:
                 closing.callback(self._lock.release)

@@ -14,14 +14,14 @@ from skyrocketmq.config import StoreConfig
 from skyrocketmq.ports import Disk
 from skyrocketmq.store.index_file import ENTRY_BYTES, HEADER_BYTES, SLOT_BYTES, IndexLayout
 
-__all__ = ["fitted_config", "log_directories"]
+__all__ = ["fitted_config"]
 
 ENTRIES_A_SLOT = 4
 
 
 def fitted_config(disk: Disk, config: StoreConfig) -> StoreConfig:
     """The configuration with the sizes of the files that are there. Blocks."""
-    log_bytes = _most_common_size(disk, [path for each in log_directories(config) for path in _files(disk, each)])
+    log_bytes = _most_common_size(disk, [path for each in config.commit_log_directories for path in _files(disk, each)])
     queues = config.root_path / "consumequeue"
     queue_files = [
         path
@@ -38,10 +38,6 @@ def fitted_config(disk: Disk, config: StoreConfig) -> StoreConfig:
         index_slot_count=layout.slot_count,
         index_entry_count=layout.entry_count,
     )
-
-
-def log_directories(config: StoreConfig) -> Sequence[Path]:
-    return config.commit_log_directories
 
 
 def _index_layout(file_bytes: int, config: StoreConfig) -> IndexLayout:

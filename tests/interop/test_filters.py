@@ -150,6 +150,43 @@ def filters_in(store: Path) -> dict[str, dict[str, object]]:
     return found
 
 
+def test_bit_maps_of_one_make_serve_the_other(apache: Apache, java: Driver, tmp_path: Path) -> None:
+    """A store with extension files goes from us to Apache's broker and back; a group misses nothing on the way."""
+    store = tmp_path / "broker" / "store"
+    config = {**CONFIG, "enableCalcFilterBitMap": "true", "enableConsumeQueueExt": "true"}
+    by_sql = [{"topic": "Mapped", "sql": "n > 3 AND n < 7"}]
+
+    def send_and_take(namesrv: str, label: str) -> set[str]:
+        with (
+            java.push_consumer("mappers", namesrv=namesrv, subscriptions=by_sql, from_="first") as consumer,
+            java.producer("filter-producer", namesrv=namesrv) as producer,
+        ):
+            for number in range(10):
+                producer.send(message("Mapped", f"{label} {number}", properties={"n": str(number)}))
+            return {found.text for found in consumer.received(at_least=3)}
+
+    with apache.namesrv() as namesrv:
+        ours = Broker(tmp_path / "broker", namesrv=namesrv.address, config=config)
+        ours.start()
+        one_queue = ("-t", "Mapped", "-r", "1", "-w", "1")
+        java.mqadmin("updateTopic", "-b", ours.address, *one_queue, namesrv=namesrv.address)
+        assert send_and_take(namesrv.address, "a") == {"a 4", "a 5", "a 6"}
+        ours.stop()
+        assert (store / "consumequeue_ext" / "Mapped" / "0" / ("0" * 20)).is_file()
+        with apache.broker(namesrv=namesrv.address, store=store, config=config) as theirs:
+            assert send_and_take(namesrv.address, "b") == {"b 4", "b 5", "b 6"}
+            with java.push_consumer("others", namesrv=namesrv.address, subscriptions=by_sql, from_="first") as other:
+                assert len(other.received(at_least=6)) == 6
+            theirs.stop()
+        ours.start()
+        assert send_and_take(namesrv.address, "c") == {"c 4", "c 5", "c 6"}
+        with java.push_consumer("more", namesrv=namesrv.address, subscriptions=by_sql, from_="first") as other:
+            assert {found.text for found in other.received(at_least=9)} == {
+                f"{label} {number}" for label in "abc" for number in (4, 5, 6)
+            }
+        ours.stop()
+
+
 def test_the_file_of_filters_is_read_by_the_other_make(apache: Apache, java: Driver, tmp_path: Path) -> None:
     store = tmp_path / "broker" / "store"
     by_sql = [{"topic": "Kept", "sql": "price > 10"}]

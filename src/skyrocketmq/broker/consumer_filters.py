@@ -40,7 +40,7 @@ def is_tag_type(expression_type: str | None) -> bool:
 class RegisteredFilter:
     """A group's filter on a topic. `mask` has the group's bits in the bit maps of messages."""
 
-    __slots__ = ("bit_places", "born_ms", "client_version", "dead_ms", "group", "mask", "sql", "topic")
+    __slots__ = ("bit_map_bytes", "bit_places", "born_ms", "client_version", "dead_ms", "group", "mask", "sql", "topic")
 
     def __init__(
         self, *, topic: str, group: str, sql: SqlFilter, client_version: int, born_ms: int, bloom: BloomFilter
@@ -53,6 +53,7 @@ class RegisteredFilter:
         self.dead_ms = 0
         self.bit_places = bloom.places(f"{group}#{topic}")
         self.mask = bloom.mask(self.bit_places)
+        self.bit_map_bytes = bloom.byte_count
 
     @property
     def is_dead(self) -> bool:
@@ -79,6 +80,17 @@ class ConsumerFilters:
         """All filters on a topic, also those of groups that may come back."""
         filters = self._by_topic.get(topic)
         return filters.values() if filters else ()
+
+    def bit_map_of(self, topic: str, properties: bytes) -> bytes:
+        """Which filters on a topic want a message with these properties; empty if there are none."""
+        filters = self._by_topic.get(topic)
+        if not filters:
+            return b""
+        mask = 0
+        for each in filters.values():
+            if each.sql.matches_text(properties):
+                mask |= each.mask
+        return self.bloom.encode(mask)
 
     def has_any(self, group: str) -> bool:
         return any(group in filters for filters in self._by_topic.values())

@@ -18,7 +18,7 @@ from skyrocketmq.store import Buffer, ConsumeQueue
 from skyrocketmq.store.cold_reads import ColdRange, Steps
 from skyrocketmq.store.commit_log import CommitLog
 from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, FILLER_SIZE
-from skyrocketmq.store.reading import EXT_ADDRESS_MAX
+from skyrocketmq.store.queue_extension import EXT_ADDRESS_MAX
 from skyrocketmq.store.searching import store_time_at
 
 __all__ = ["COUNT_AT_ONCE", "DueMessage", "Look", "look_at_level", "wait_ms"]

@@ -94,6 +94,8 @@ class BrokerParts:
             clock=clock,
         )
         store.on_arrival = self.pulls.held.arrived
+        if store.extensions is not None and config.current.calc_filter_bit_map:
+            store.extensions.bit_map_of = tables.filters.bit_map_of
         handlers = (
             SendHandler(
                 config=config,

@@ -115,6 +115,7 @@ class PullHandler:
                 tag_codes=plan.tag_codes,
                 matches=plan.filter.matches,
                 scan_max=plan.filter.scan_max,
+                may_match=plan.filter.may_match,
             )
         if found is None:
             raise broker_error(ResponseCode.SYSTEM_ERROR, "the store cannot be read now: the broker is stopping")

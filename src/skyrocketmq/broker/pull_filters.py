@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from skyrocketmq.broker.consumer_filters import ConsumerFilters, RegisteredFilter
 from skyrocketmq.filters import SqlFilter
 from skyrocketmq.model.properties import RETRY_TOPIC
+from skyrocketmq.store.queue_extension import ExtensionUnit
 from skyrocketmq.store.reading import Buffer
 from skyrocketmq.wire.properties import find_property
 from skyrocketmq.wire.records import HEADS
@@ -37,6 +38,8 @@ class PullFilter(Protocol):
     def scan_max(self) -> int:
         """How many messages one pull may look at."""
 
+    def may_match(self, unit: ExtensionUnit) -> bool: ...
+
     def matches(self, record: Buffer) -> bool: ...
 
     def wants(self, properties: bytes) -> bool: ...
@@ -45,12 +48,21 @@ class PullFilter(Protocol):
 class SqlPullFilter:
     """An SQL92 expression; `registered` if it is that of a group, whose bits are in the messages' bit maps."""
 
-    __slots__ = ("registered", "scan_max", "wants")
+    __slots__ = ("_registered", "scan_max", "wants")
 
     def __init__(self, sql: SqlFilter, registered: RegisteredFilter | None = None) -> None:
-        self.registered = registered
+        self._registered = registered
         self.scan_max = max(SCAN_MIN, CONDITIONS_A_PULL // sql.condition_count)
         self.wants = sql.matches_text
+
+    def may_match(self, unit: ExtensionUnit) -> bool:
+        """Whether the bit map of a message leaves it possible: it counts if it was made with this filter around."""
+        registered = self._registered
+        if registered is None or not registered.counts_for(unit.store_ms):
+            return True
+        if len(unit.bit_map) != registered.bit_map_bytes:
+            return True
+        return int.from_bytes(unit.bit_map, "little") & registered.mask == registered.mask
 
     def matches(self, record: Buffer) -> bool:
         return self.wants(record_properties(record))
@@ -65,6 +77,9 @@ class RetryFilter:
         self._group = group
         self._filters = filters
         self.scan_max = SCAN_MIN
+
+    def may_match(self, unit: ExtensionUnit) -> bool:
+        return True
 
     def matches(self, record: Buffer) -> bool:
         return self.wants(record_properties(record))

@@ -50,6 +50,7 @@ logger = logging.getLogger(__name__)
 
 OFFSETS_FIRST_AFTER_S: Final = 10.0
 SAVE_FILTERS_EVERY_S: Final = 10.0
+CLEAN_EXTENSIONS_EVERY_S: Final = 60.0
 CERTIFICATE_CHECK_EVERY_S: Final = 1.0
 
 
@@ -180,6 +181,8 @@ async def _open(
     background.every(offsets_interval_s, replication.save, first_after=OFFSETS_FIRST_AFTER_S)
     background.every(LAG_INTERVAL_S, replication.say_lag)
     background.every(SAVE_FILTERS_EVERY_S, tables.save_filters)
+    if store.extensions is not None:
+        background.every(CLEAN_EXTENSIONS_EVERY_S, store.extensions.clean)
     delay_interval_s = config.store.delay_offset_flush_interval_ms / 1000
     background.every(delay_interval_s, delay.save_offsets, first_after=OFFSETS_FIRST_AFTER_S)
     if access is not None:

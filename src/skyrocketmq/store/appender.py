@@ -38,6 +38,7 @@ from skyrocketmq.store.consume_queue import CELL, ConsumeQueue
 from skyrocketmq.store.consume_queues import ConsumeQueues
 from skyrocketmq.store.index import Index
 from skyrocketmq.store.index_file import KeyPlace
+from skyrocketmq.store.queue_extension import QueueExtensions
 from skyrocketmq.store.record_shape import RecordShape
 from skyrocketmq.store.statistics import StoreStatistics
 from skyrocketmq.store.statuses import PutStatus, Refusal, RunningFlag, RunningState
@@ -90,6 +91,7 @@ class Appender:
         store_host: bytes,
         message_bytes_max: int,
         pool: TransientPool | None = None,
+        extensions: QueueExtensions | None = None,
     ) -> None:
         self.now_ms = 0  # store time of the messages being added
         self.refusal: Refusal | None = None  # why the last `add` or `commit` failed
@@ -103,6 +105,7 @@ class Appender:
         self._statistics = statistics
         self._clock = clock
         self._pool = pool
+        self._extensions = extensions
         self._position = int(log.max_offset)  # where the next record begins
         self._limit = log.limit
         self._pieces: list[bytes] = []
@@ -122,7 +125,7 @@ class Appender:
     def set_store_host(self, host: bytes) -> None:
         """The broker's address, packed, as new records name it. It is known only once the port is bound."""
         self._store_host = host
-        self._store_host_is_v6 = len(host) != HOST_BYTES_V4
+        self._is_all_special = len(host) != HOST_BYTES_V4 or self._extensions is not None
         self._stored_ms = -1  # `begin` packs it anew
         self._stored = b""
 
@@ -176,7 +179,7 @@ class Appender:
             or body_bytes > self._body_bytes_max
             or len(born_host) != HOST_BYTES_V4
             or reconsume_times
-            or self._store_host_is_v6
+            or self._is_all_special
         ):
             return self.add_special(queue, shape, key, body, flag, sys_flag, born_ms, born_host, reconsume_times)
         total = shape.fixed_bytes + body_bytes
@@ -267,8 +270,12 @@ class Appender:
         self._pieces += (head, body, shape.middle, key, shape.after)
         if is_queued:
             tags_code = shape.tags_code if shape.delay_ms is None else self.now_ms + shape.delay_ms
+            cell_code = tags_code
+            if self._extensions is not None and shape.delay_ms is None:
+                properties = b"%b%b%b" % (shape.before, key, shape.after)
+                cell_code = self._extensions.extend(queue, properties, tags_code, self.now_ms)
             queue.next_offset = offset + 1
-            queue.tail += _cell(position, total, tags_code)
+            queue.tail += _cell(position, total, cell_code)
             self._queues.mark_dirty(queue)
             if queue.is_watched:
                 self._note_arrival(queue, shape, key, tags_code)

@@ -39,6 +39,7 @@ from skyrocketmq.store.flushing import LogFlusher
 from skyrocketmq.store.index import Index
 from skyrocketmq.store.index_file import IndexLayout
 from skyrocketmq.store.key_hash import TopicKeys
+from skyrocketmq.store.queue_extension import ExtensionUnit, QueueExtensions
 from skyrocketmq.store.reading import SCAN_CELLS_MAX, Buffer, GetResult, ReadLimits, read_queue, read_resident
 from skyrocketmq.store.record_shape import RecordShape, split_unique_key
 from skyrocketmq.store.recovery import Recovered, Recovery, RecoveryWishes
@@ -121,6 +122,7 @@ class MessageStore:
             read_only=config.read_only_commit_log_directories,
         )
         self.queues = ConsumeQueues(disk, config.root_path / "consumequeue", file_bytes=config.queue_file_bytes)
+        self.extensions: QueueExtensions | None = self._extensions(disk, config) if config.queue_ext_enable else None
         self.index: Index | None = None
         if config.index_enable:
             layout = IndexLayout(slot_count=config.index_slot_count, entry_count=config.index_entry_count)
@@ -135,6 +137,7 @@ class MessageStore:
             store_host=store_host,
             message_bytes_max=config.message_bytes_max,
             pool=TransientPool(least_pages=config.commit_least_pages) if config.uses_transient_pool else None,
+            extensions=self.extensions,
         )
         self.flusher = LogFlusher(
             self.log,
@@ -215,6 +218,8 @@ class MessageStore:
 
     def _load(self) -> Recovered:
         is_clean = not self._disk.exists(self._path("abort"))
+        if not is_clean:
+            self._extensions(self._disk, self.config).give_up_all()
         self.log.load()
         self.queues.load(is_clean=is_clean)
         times = load_checkpoint(self._disk, self._path("checkpoint"))
@@ -234,6 +239,10 @@ class MessageStore:
         ).run()
         recovered.newest_ms = recovered.newest_ms or times.log_ms
         return recovered
+
+    @staticmethod
+    def _extensions(disk: Disk, config: StoreConfig) -> QueueExtensions:
+        return QueueExtensions(disk, config.root_path / "consumequeue_ext", file_bytes=config.queue_ext_file_bytes)
 
     def _mark_in_use(self) -> None:
         self._disk.open(self._path("abort"), create=True).close()
@@ -258,6 +267,8 @@ class MessageStore:
             if self.index is not None:
                 closing.callback(self.index.close)
             closing.callback(self.queues.close)
+            if self.extensions is not None:
+                closing.callback(self.extensions.close)
             closing.callback(self.log.close)
             closing.callback(self.flusher.close)
             if was_open and await self._save_everything():
@@ -391,11 +402,13 @@ class MessageStore:
         tag_codes: AbstractSet[int] | None = None,
         matches: Callable[[Buffer], bool] | None = None,
         scan_max: int = SCAN_CELLS_MAX,
+        may_match: Callable[[ExtensionUnit], bool] | None = None,
     ) -> GetResult | Pending[GetResult] | None:
         """Messages of a queue from `offset` on: the result if all is in memory, else what to await (`finish()`).
 
         None while the store is not readable. `tag_codes`: only messages whose tags have one of these hashes;
-        `matches`: only those whose record it accepts, of at most `scan_max` looked at.
+        `matches`: only those whose record it accepts, of at most `scan_max` looked at. `may_match`: none whose unit
+        in the queue's extension, if it has one, is not accepted.
         """
         if tag_codes is None and matches is None:
             resident = self.get_resident(topic, queue_id, offset, count_max)
@@ -405,7 +418,9 @@ class MessageStore:
             return None
         self.appender.settle()
         started = self._clock.monotonic()
-        result = self._reads.start(self._get(topic, queue_id, offset, count_max, tag_codes, matches, scan_max))
+        result = self._reads.start(
+            self._get(topic, queue_id, offset, count_max, tag_codes, matches, scan_max, may_match)
+        )
         self.statistics.got(self._clock.monotonic() - started, is_cold=isinstance(result, Pending))
         return result
 
@@ -436,10 +451,18 @@ class MessageStore:
         tag_codes: AbstractSet[int] | None = None,
         matches: Callable[[Buffer], bool] | None = None,
         scan_max: int = SCAN_CELLS_MAX,
+        may_match: Callable[[ExtensionUnit], bool] | None = None,
     ) -> GetResult | None:
         """The same, waiting for the disk where needed."""
         result = self.get_messages(
-            topic, queue_id, offset, count_max, tag_codes=tag_codes, matches=matches, scan_max=scan_max
+            topic,
+            queue_id,
+            offset,
+            count_max,
+            tag_codes=tag_codes,
+            matches=matches,
+            scan_max=scan_max,
+            may_match=may_match,
         )
         return await result.finish() if isinstance(result, Pending) else result
 
@@ -452,15 +475,16 @@ class MessageStore:
         tag_codes: AbstractSet[int] | None,
         matches: Callable[[Buffer], bool] | None,
         scan_max: int,
+        may_match: Callable[[ExtensionUnit], bool] | None,
     ) -> Steps[GetResult]:
         queue = self.queues.find(topic, queue_id)
         if queue is None:
             result = GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
         else:
             try:
-                result = yield from self._read(queue, offset, count_max, tag_codes, matches, scan_max)
+                result = yield from self._read(queue, offset, count_max, tag_codes, matches, scan_max, may_match)
             except FileNotFoundError:  # cleaned away while the read waited for the disk: by now the queue knows it
-                result = yield from self._read(queue, offset, count_max, tag_codes, matches, scan_max)
+                result = yield from self._read(queue, offset, count_max, tag_codes, matches, scan_max, may_match)
         statistics = self.statistics
         if result.count:
             statistics.get_found += 1
@@ -480,10 +504,20 @@ class MessageStore:
         tag_codes: AbstractSet[int] | None,
         matches: Callable[[Buffer], bool] | None,
         scan_max: int,
+        may_match: Callable[[ExtensionUnit], bool] | None,
     ) -> Steps[GetResult]:
-        limits = self._limits
+        extensions = self.extensions
         return read_queue(
-            self.log, queue, offset, count_max, limits=limits, tag_codes=tag_codes, matches=matches, scan_max=scan_max
+            self.log,
+            queue,
+            offset,
+            count_max,
+            limits=self._limits,
+            tag_codes=tag_codes,
+            matches=matches,
+            scan_max=scan_max,
+            find_unit=None if extensions is None else lambda address: extensions.find(queue, address),
+            may_match=may_match,
         )
 
     def min_offset(self, topic: str, queue_id: int) -> QueueOffset:

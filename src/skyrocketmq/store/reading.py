@@ -27,13 +27,13 @@ from skyrocketmq.store.cold_reads import ColdRange, Steps
 from skyrocketmq.store.commit_log import CommitLog
 from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, FILLER_SIZE, ConsumeQueue
 from skyrocketmq.store.intact import are_intact, intact_parts, is_intact
+from skyrocketmq.store.queue_extension import EXT_ADDRESS_MAX, ExtensionUnit
 from skyrocketmq.store.statuses import GetStatus
 
 __all__ = ["Buffer", "GetResult", "ReadLimits", "read_queue", "read_record", "read_resident"]
 
 SCAN_CELLS_MIN: Final = 800  # looked at for one pull, however few messages are asked for
 SCAN_CELLS_MAX: Final = 2_000  # and however many: what one consumer asks for, the others wait for
-EXT_ADDRESS_MAX: Final = -(2**31) - 1  # a tags code at or below this is a place in an extension file
 PARTS_MAX: Final = 4  # more runs than this are joined
 COLD_BLOCK_BYTES: Final = 64 * 1024  # fetched at once where every record has to be looked at
 
@@ -81,11 +81,14 @@ def read_queue(
     tag_codes: AbstractSet[int] | None = None,
     matches: Callable[[Buffer], bool] | None = None,
     scan_max: int = SCAN_CELLS_MAX,
+    find_unit: Callable[[int], ExtensionUnit | None] | None = None,
+    may_match: Callable[[ExtensionUnit], bool] | None = None,
 ) -> Steps[GetResult]:
     """Messages of a queue from `offset` on, at most `count_max`.
 
     `tag_codes`: only messages whose tags have one of these hashes. `matches`: only those whose record it accepts; no
-    more than `scan_max` are looked at.
+    more than `scan_max` are looked at. Where a cell holds the address of a unit, `find_unit` finds it, its tags code
+    counts, and `may_match` is asked first.
     """
     min_offset, max_offset = int(queue.min_offset), int(queue.max_offset)
     if max_offset == 0:
@@ -129,6 +132,12 @@ def read_queue(
         ):
             break
         looked_at += 1
+        if tags_code <= EXT_ADDRESS_MAX and find_unit is not None and is_filtered:
+            unit = find_unit(tags_code)
+            if unit is not None:
+                tags_code = unit.tags_code
+                if may_match is not None and not may_match(unit):
+                    continue
         if tag_codes is not None and tags_code not in tag_codes and not _may_match(tags_code, tag_codes):
             continue
         if position < log_min or not log.has(position, size):

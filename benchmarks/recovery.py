@@ -2,7 +2,7 @@
 
 A store of so many bytes is filled and its process killed; each broker gets a copy of the very same files. Measured is
 from the start of its name server and itself until a message is acknowledged, less the same on an empty store: what is
-left is recovery. The files come from our store, which writes a checkpoint after every 512 MiB of log: ours begins there,
+left is recovery. The files come from our store, which writes a checkpoint after 512 MiB of log: ours begins there,
 Apache's broker at the log file that the checkpoint's times lead to.
 """
 

@@ -1,0 +1,25 @@
+"""The replication benchmark runs from end to end, in its quick form: every figure is there, worth nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from benchmarks.replication import FORMS, LOADS
+
+from tests.benchmarks.test_broker import run_quick
+
+ROWS = [f"{way}, {load}, {form.name}" for way in ("synchronous", "asynchronous") for load in LOADS for form in FORMS]
+
+
+@pytest.mark.slow
+@pytest.mark.system
+@pytest.mark.timeout(180)
+def test_every_figure_of_our_replication_is_measured(tmp_path: Path) -> None:
+    rows = run_quick(tmp_path, "--servers", "ours", benchmark="replication")
+
+    assert all(rows[name]["values"]["ours"][0] > 0 for name in ROWS)
+    assert all(rows[f"refused, {name}"]["values"]["ours"] == [0] for name in ROWS)
+    assert {name for name, row in rows.items() if row["goal"] is not None} == {
+        name for name in ROWS if name.startswith("synchronous")
+    }

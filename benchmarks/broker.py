@@ -1,9 +1,11 @@
 """The broker: sends, pulls, latencies, CPU time, memory, time until ready.
 
-A round, for one broker on an empty store, while nothing else is running: 2 million messages of 128 B, which also let
-Apache's code get compiled, then memory is read; two queues are filled and pulled; sends of every form; sends at half
-load; Apache's Java producer; delivery to a consumer that waits. Then the broker is stopped, its files are deleted, and
-it is the other's turn. "Half load" is one rate for both: half of what Apache's broker took at most in this run.
+Both brokers are started on empty stores and stay up. Each gets 2 million messages of 128 B, which also let Apache's
+code get compiled, then its memory is read, and two queues are filled. Then one thing after the other is measured, in
+short turns of the two: pulls; sends of every form; sends at half load; Apache's Java producer; delivery to a consumer
+that waits. While one is measured the other has nothing to do. The speed of a machine that others share drifts by a
+factor of two within minutes: only what was measured seconds apart can be compared. "Half load" is one rate for both:
+half of what Apache's broker took at most in this run.
 
 On a machine that others use too, `--calm` waits for quiet moments, and only the quieter half of a measurement counts.
 """
@@ -15,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -26,7 +29,7 @@ from benchmarks import observe
 from benchmarks.broker_frames import FramePool, SendForm, Traffic
 from benchmarks.broker_java import THREADS, run_java_producer
 from benchmarks.broker_load import Sender, run_count, run_full, run_paced
-from benchmarks.broker_pulls import CONTIGUOUS, SCATTERED, WAITED_TOPIC, QueueFiller, run_delivery, run_pulls
+from benchmarks.broker_pulls import CONTIGUOUS, SCATTERED, WAITED_TOPIC, Filled, QueueFiller, run_delivery, run_pulls
 from benchmarks.broker_servers import Servers, Target, create_topics
 from benchmarks.broker_settings import Settings, add_arguments
 from benchmarks.load import connect
@@ -39,6 +42,7 @@ NAME = "broker"
 CONNECTIONS = 2
 IN_FLIGHT = 128
 SMALL, LARGE = 128, 1024
+PULLED = {"contiguous": CONTIGUOUS, "scattered": SCATTERED}
 SEND_FORMS = [
     SendForm(size, binary=binary, has_keys=has_keys)
     for size in (SMALL, LARGE)
@@ -88,6 +92,7 @@ class BrokerBenchmark:
         self._servers = Servers(directory, apache)
         self._traffic = Traffic()
         self._pools: dict[SendForm, list[FramePool]] = {}
+        self._filled: dict[tuple[str, str], Filled] = {}  # by server and kind of queue
         self._filler = QueueFiller(settings.queue_messages) if "pull" in settings.parts else None
 
     def run(self) -> None:
@@ -96,11 +101,40 @@ class BrokerBenchmark:
             self._measure_ready()
         if set(settings.parts) == {"ready"}:
             return
-        for number in range(settings.rounds):
-            for name in settings.servers:
-                print(f"  round {number + 1} of {settings.rounds}: {name}", flush=True)
-                with self._servers.started(name) as target:
-                    self._measure(target)
+        with ExitStack() as running:
+            targets = [running.enter_context(self._servers.started(name)) for name in settings.servers]
+            for target in targets:
+                self._prepare(target)
+            for name, measure in self._measurements():
+                print(f"  {name}", flush=True)
+                for number in range(settings.rounds):
+                    # Whoever comes first has the machine as the others left it: they take turns in that, too.
+                    for target in targets if number % 2 == 0 else targets[::-1]:
+                        measure(target)
+
+    def _prepare(self, target: Target) -> None:
+        print(f"  {target.name} is prepared", flush=True)
+        traffic = self._traffic
+        topics = dict.fromkeys(traffic.topics, traffic.queue_count) | {WAITED_TOPIC: 1}
+        create_topics(target, topics | (self._filler.topics if self._filler else {}))
+        self._warm_up(target)
+        if self._filler is not None:
+            self._fill_queues(target, self._filler)
+
+    def _measurements(self) -> Iterator[tuple[str, Callable[[Target], None]]]:
+        """What is measured, in this order."""
+        parts = self._settings.parts
+        if "pull" in parts:
+            yield from ((_pull_row(name), partial(self._measure_pulls, name=name)) for name in PULLED)
+        if "send" in parts:
+            yield from ((_send_row(form), partial(self._measure_sends, form=form)) for form in SEND_FORMS)
+        if "latency" in parts:
+            yield from ((_half_load(form), partial(self._measure_half_load, form=form)) for form in HALF_LOAD_FORMS)
+        if "java" in parts:
+            for size in (SMALL, LARGE):
+                yield _java_row(size), partial(self._measure_java, body_bytes=size)
+        if "delivery" in parts:
+            yield "delivery", self._measure_delivery
 
     def _measure_ready(self) -> None:
         row = self.report.row("time until ready", "ms", Better.LESS, GOAL_READY)
@@ -111,25 +145,6 @@ class BrokerBenchmark:
                 self._say(f"{name} ready", f"{taken_ms:,.0f} ms")
                 if attempt or self._settings.ready_starts == 1:
                     row.add(name, taken_ms)  # the first start read programs from the disk and compiled ours
-
-    def _measure(self, target: Target) -> None:
-        parts, traffic = self._settings.parts, self._traffic
-        topics = dict.fromkeys(traffic.topics, traffic.queue_count) | {WAITED_TOPIC: 1}
-        create_topics(target, topics | (self._filler.topics if self._filler else {}))
-        self._warm_up(target)
-        if "pull" in parts:
-            self._measure_pulls(target)
-        if "send" in parts:
-            for form in SEND_FORMS:
-                self._measure_sends(target, form)
-        if "latency" in parts:
-            for form in HALF_LOAD_FORMS:
-                self._measure_half_load(target, form)
-        if "java" in parts:
-            for body_bytes in (SMALL, LARGE):
-                self._measure_java(target, body_bytes)
-        if "delivery" in parts:
-            self._measure_delivery(target)
 
     # ------------------------------------------------------------------------------------------------ warm-up, memory
 
@@ -159,7 +174,7 @@ class BrokerBenchmark:
 
     # ---------------------------------------------------------------------------------------------------------- sends
 
-    def _measure_sends(self, target: Target, form: SendForm) -> None:
+    def _measure_sends(self, target: Target, *, form: SendForm) -> None:
         with self._senders(target, form) as senders:
             outcome = self._calmly(
                 lambda: run_full(
@@ -172,12 +187,12 @@ class BrokerBenchmark:
             )
         self._add(_send_row(form), target, outcome, goal=GOAL_RATES[form.body_bytes], goal_cpu=GOAL_CPU)
 
-    def _measure_half_load(self, target: Target, form: SendForm) -> None:
+    def _measure_half_load(self, target: Target, *, form: SendForm) -> None:
         maxima = [
             value for row in self.report.rows if row.name == _send_row(form) for value in row.values.get(APACHE, ())
         ]
         if not maxima:
-            self._say(f"half load, {form.name}", "left out: it needs what Apache's broker takes at most (part send)")
+            self._say(target.name, "left out: it needs what Apache's broker takes at most (part send)")
             return
         rate = median(maxima) / 2
         with self._senders(target, form) as senders:
@@ -190,7 +205,7 @@ class BrokerBenchmark:
                     server_pid=target.pid,
                 )
             )
-        name = f"half load, {form.name}"
+        name = _half_load(form)
         for quantile, label, goal in ((0.5, "p50", None), (0.99, "p99", GOAL_P99)):
             row = self.report.row(f"{label} at {name}", "ms", Better.LESS, goal)
             row.add(target.name, outcome.latency_ms(quantile))
@@ -198,9 +213,9 @@ class BrokerBenchmark:
         detail.add(target.name, outcome.latency_ms(0.999))
         self._add_details(name, target, outcome)
         p50, p99, worst = (outcome.latency_ms(quantile) for quantile in (0.5, 0.99, 1.0))
-        self._say(name, f"p50 {p50:.2f}, p99 {p99:.2f}, max {worst:.1f} ms; {outcome}")
+        self._say(target.name, f"p50 {p50:.2f}, p99 {p99:.2f}, max {worst:.1f} ms; {outcome}")
 
-    def _measure_java(self, target: Target, body_bytes: int) -> None:
+    def _measure_java(self, target: Target, *, body_bytes: int) -> None:
         assert self._toolchain is not None, "prepared for this part"
         tools = self._toolchain
         outcome = self._calmly(
@@ -214,8 +229,7 @@ class BrokerBenchmark:
                 home=self._directory / "java-producer",
             )
         )
-        name = f"Java producer, {THREADS} threads, {SendForm(body_bytes).name.partition(',')[0]}"
-        self._add(name, target, outcome, goal=GOAL_RATES[body_bytes], goal_cpu=GOAL_CPU)
+        self._add(_java_row(body_bytes), target, outcome, goal=GOAL_RATES[body_bytes], goal_cpu=GOAL_CPU)
 
     @contextmanager
     def _senders(self, target: Target, form: SendForm) -> Iterator[list[Sender]]:
@@ -227,30 +241,31 @@ class BrokerBenchmark:
 
     # ---------------------------------------------------------------------------------------------- pulls and delivery
 
-    def _measure_pulls(self, target: Target) -> None:
-        assert self._filler is not None, "made for this part"
-        for traffic, name in ((CONTIGUOUS, "contiguous"), (SCATTERED, "scattered")):
-            filled = self._filler.fill(target.address, target.pid, traffic)
-            run_pulls(
-                target.address, filled, seconds=0.1, warm_up_s=self._settings.jvm_warm_up_s, server_pid=target.pid
+    def _fill_queues(self, target: Target, filler: QueueFiller) -> None:
+        """Fill what is pulled, and pull it until Apache's code is compiled."""
+        for name, traffic in PULLED.items():
+            filled = self._filled[target.name, name] = filler.fill(target.address, target.pid, traffic)
+            warm_up_s = self._settings.jvm_warm_up_s
+            run_pulls(target.address, filled, seconds=0.1, warm_up_s=warm_up_s, server_pid=target.pid)
+
+    def _measure_pulls(self, target: Target, *, name: str) -> None:
+        outcome = self._calmly(
+            lambda: run_pulls(
+                target.address,
+                self._filled[target.name, name],
+                seconds=self._settings.seconds,
+                warm_up_s=self._settings.warm_up_s,
+                server_pid=target.pid,
             )
-            outcome = self._calmly(
-                lambda filled=filled: run_pulls(  # type: ignore[misc]
-                    target.address,
-                    filled,
-                    seconds=self._settings.seconds,
-                    warm_up_s=self._settings.warm_up_s,
-                    server_pid=target.pid,
-                )
-            )
-            self._add(f"pull 32 x 1 KB, {name}", target, outcome, goal=GOAL_PULL_RATE)
+        )
+        self._add(_pull_row(name), target, outcome, goal=GOAL_PULL_RATE)
 
     def _measure_delivery(self, target: Target) -> None:
         self._wait_calm()
         taken_ms = [seconds * 1000 for seconds in run_delivery(target.address, count=self._settings.deliveries)]
         row = self.report.row("delivery to a waiting consumer", "ms", Better.LESS, limit=DELIVERY_LIMIT_MS)
         row.add(target.name, median(taken_ms))
-        self._say("delivery", f"median {median(taken_ms):.2f}, max {max(taken_ms):.2f} ms")
+        self._say(target.name, f"median {median(taken_ms):.2f}, max {max(taken_ms):.2f} ms")
 
     # ---------------------------------------------------------------------------------------------------------- figures
 
@@ -258,7 +273,7 @@ class BrokerBenchmark:
         self.report.row(name, "1/s", Better.MORE, goal).add(target.name, outcome.rate)
         self.report.row(f"CPU time, {name}", "us", Better.LESS, goal_cpu).add(target.name, outcome.server_cpu_us)
         self._add_details(name, target, outcome)
-        self._say(name, str(outcome))
+        self._say(target.name, str(outcome))
 
     def _add_details(self, name: str, target: Target, outcome: Outcome) -> None:
         for label, unit, value in (
@@ -294,5 +309,17 @@ class BrokerBenchmark:
                 return
 
 
+def _pull_row(name: str) -> str:
+    return f"pull 32 x 1 KB, {name}"
+
+
 def _send_row(form: SendForm) -> str:
     return f"send {form.name}"
+
+
+def _half_load(form: SendForm) -> str:
+    return f"half load, {form.name}"
+
+
+def _java_row(body_bytes: int) -> str:
+    return f"Java producer, {THREADS} threads, {SendForm(body_bytes).name.partition(',')[0]}"

@@ -10,7 +10,6 @@ sure that the answer is given here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
@@ -19,15 +18,18 @@ import msgspec
 from skyrocketmq.broker.pull import PullHandler
 from skyrocketmq.errors import BrokerError
 from skyrocketmq.model.numbers import Int32
+from skyrocketmq.net.dispatch import REPLY_BYTES_TOGETHER_MAX
 from skyrocketmq.net.outbox import Part
 from skyrocketmq.wire.codes import VERSION_4_9_7, RequestCode
 from skyrocketmq.wire.frames import FRAME_BYTES_MAX
 from skyrocketmq.wire.headers_pull import PullMessageHeader
 
-__all__ = ["PullPath"]
+__all__ = ["PullPath", "is_pull"]
 
 _JSON_START: Final = b'{"code":%d,' % RequestCode.PULL_MESSAGE  # how Java's clients begin; others take the other way
-_start: Final = Struct(">ii").pack  # | length | header word |
+_HEADER_AT: Final = 8  # behind the length and the header word
+_start: Final = Struct(">ii").pack
+_read_start: Final = Struct(">II").unpack_from
 _ANSWER: Final = (
     b'{"code":0,"extFields":{"suggestWhichBrokerId":"%%d","nextBeginOffset":"%%d","minOffset":"%%d","maxOffset":"%%d"},'
     b'"flag":1,"language":"PYTHON","opaque":%%d,"remark":"FOUND","serializeTypeCurrentRPC":"JSON","version":%d}'
@@ -44,28 +46,44 @@ class _PullRequest(msgspec.Struct, gc=False):
 _read: Final = msgspec.json.Decoder(_PullRequest, strict=False).decode
 
 
+def is_pull(data: bytes, at: int) -> bool:
+    """Whether the frame that begins here is a pull as Java's clients write it."""
+    return data.startswith(_JSON_START, at + _HEADER_AT)
+
+
 class PullPath:
     """Answers what is common."""
 
     def __init__(self, handler: PullHandler) -> None:
         self._handler = handler
 
-    def answer_json(self, data: bytes, at: int, end: int) -> Sequence[Part] | None:
-        """The parts of the answer to the pull whose header is in these bytes; None if it is no common pull."""
-        if not data.startswith(_JSON_START, at):
-            return None
+    def feed(self, data: bytes) -> tuple[int, list[Part]]:
+        """Answer the common pulls that a buffer begins with: the bytes used, and the parts of the answers."""
+        parts: list[Part] = []
+        at = part_bytes = 0
+        while data.startswith(_JSON_START, at + _HEADER_AT):
+            length, word = _read_start(data, at)
+            end = at + 4 + length
+            if end > len(data) or end != at + _HEADER_AT + word:  # it has no body
+                break
+            answered_bytes = self._answer(data[at + _HEADER_AT : end], parts)
+            if not answered_bytes:
+                break
+            at = end
+            part_bytes += answered_bytes
+            if part_bytes > REPLY_BYTES_TOGETHER_MAX:
+                break
+        return at, parts
+
+    def _answer(self, header: bytes, parts: list[Part]) -> int:
+        """Add the answer to the parts, and tell its size; 0 if this is no common pull."""
         try:
-            request = _read(data[at:end])
-        except (ValueError, RecursionError):
-            return None
-        if request.flag:
-            return None
-        try:
+            request = _read(header)
             found = self._handler.pull_at_once(request.ext)
-        except BrokerError:
-            return None
-        if found is None:
-            return None
+        except (ValueError, RecursionError, BrokerError):
+            return 0
+        if found is None or request.flag:
+            return 0
         result, suggested_broker = found
         text = _ANSWER % (
             suggested_broker,
@@ -76,5 +94,7 @@ class PullPath:
         )
         length = 4 + len(text) + result.byte_count
         if length > FRAME_BYTES_MAX:
-            return None
-        return _start(length, len(text)) + text, *result.parts
+            return 0
+        parts.append(_start(length, len(text)) + text)
+        parts += result.parts
+        return length

@@ -52,7 +52,7 @@ _CODES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for every pull, and freezing doubles its cost
 class PullPlan:
     """What a pull that passed its checks may read: messages with these tags, None for all, that the filter accepts."""
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from skyrocketmq.broker.access import AccessControl
 from skyrocketmq.broker.durability import Durability
-from skyrocketmq.broker.pull_path import PullPath
+from skyrocketmq.broker.pull_path import PullPath, is_pull
 from skyrocketmq.broker.send_headers import SendHeaders
 from skyrocketmq.broker.send_rules import put_status_answer
 from skyrocketmq.errors import ProtocolError
@@ -35,6 +35,7 @@ from skyrocketmq.wire.ids import decode_offset_id
 
 __all__ = ["SendPath"]
 
+_BEFORE_HEADER_BYTES: Final = 8
 _BINARY_WORD: Final = 0x01000000
 _json_start: Final = Struct(">ii").pack  # | length | header word |
 _number: Final = Struct(">i").pack
@@ -62,6 +63,11 @@ class SendPath:
 
     def feed(self, data: bytes, connection: Connection) -> tuple[int, Sequence[Part]]:
         """Handle the complete frames of a buffer; see `Connection`."""
+        pulls = self._pulls if self._dispatcher.before is None else None
+        if pulls is not None:
+            used_bytes, pulled = pulls.feed(data)
+            if used_bytes:
+                return used_bytes, pulled
         appender = self._store.appender
         if not appender.begin() or appender.now_ms < self.accept_from_ms:
             return self._dispatcher.feed(data, connection)
@@ -74,8 +80,7 @@ class SendPath:
         add = appender.add
         born_host = connection.peer_host
         access = self.access
-        pulls = self._pulls if self._dispatcher.before is None else None
-        answers: list[Part] = []  # these may leave
+        answers: list[bytes] = []  # these may leave
         answer_bytes = 0
         patient: list[bytes] = []  # to messages that were added; they leave when those are stored, and safe
         hasty: list[bytes] = []  # the same, of senders who do not wait for the disk or a slave
@@ -112,23 +117,21 @@ class SendPath:
             # What was added so far comes first, and what follows may not see half a batch.
             answers += self._settle(patient, hasty, connection)
             patient, hasty = [], []
-            pulled = pulls.answer_json(data, header_at, body_at) if is_json and pulls is not None else None
-            if pulled is None:
-                try:
-                    answer = self._handle_other(data, place, connection)
-                except ProtocolError as error:
-                    connection.refuse(error)
-                    return end, answers
-                if answer:
-                    answers.append(answer)
-                    answer_bytes += len(answer)
-            else:
-                answers += pulled
-                answer_bytes += sum(map(len, pulled))
+            frame_at = header_at - _BEFORE_HEADER_BYTES
+            if frame_at and pulls is not None and is_pull(data, frame_at):
+                return frame_at, answers  # a new buffer begins with it
+            try:
+                answer = self._handle_other(data, place, connection)
+            except ProtocolError as error:
+                connection.refuse(error)
+                return end, answers
+            if answer:
+                answers.append(answer)
+                answer_bytes += len(answer)
             if answer_bytes > REPLY_BYTES_TOGETHER_MAX or connection.is_paused or not appender.begin():
                 return end, answers
         settled = self._settle(patient, hasty, connection)
-        return used_bytes, [*answers, *settled] if answers else settled
+        return used_bytes, answers + settled if answers else settled
 
     def _handle_other(self, data: bytes, place: tuple[int, int, int, int], connection: Connection) -> bytes:
         """Let the dispatcher handle a frame; its answer, empty if there is none now."""

@@ -78,8 +78,8 @@ def check_send(topic: str, config: BrokerConfig, topics: TopicTable, *, now_ms: 
     if config.store.broker_role is BrokerRole.SLAVE:
         raise broker_error(
             ResponseCode.SERVICE_NOT_AVAILABLE,
-            f"SERVICE_NOT_AVAILABLE: {config.broker_name} is a slave here and takes no messages: send to its master, or "
-            "to another broker",
+            f"SERVICE_NOT_AVAILABLE: {config.broker_name} is a slave here and takes no messages: send to its master, "
+            "or to another broker",
         )
     known = topics.find(topic)
     if not config.permission & PERM_WRITE and known is not None and known.order:

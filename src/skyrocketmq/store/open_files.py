@@ -25,6 +25,7 @@ class OpenFiles:
         self._writable = writable
         self._count_max = count_max
         self._files: OrderedDict[Path, File] = OrderedDict()
+        self._latest: tuple[Path, File] | None = None  # asked for again more often than not
         self._held: dict[Path, int] = {}
         self._doomed: set[Path] = set()
 
@@ -33,6 +34,9 @@ class OpenFiles:
 
     def get(self, path: Path) -> File:
         """The open file; valid until the next call here. Raises `OSError` if it cannot be opened."""
+        latest = self._latest
+        if latest is not None and latest[0] is path:
+            return latest[1]
         file = self._files.get(path)
         if file is None:
             file = self._disk.open(path, writable=self._writable)
@@ -41,12 +45,14 @@ class OpenFiles:
                 self._close_oldest()
         else:
             self._files.move_to_end(path)
+        self._latest = path, file
         return file
 
     def add(self, path: Path, file: File) -> None:
         """Take over a file that was just created."""
         assert path not in self._files, f"{path} is open already"
         self._files[path] = file
+        self._latest = path, file
         if len(self._files) > self._count_max:
             self._close_oldest()
 
@@ -71,12 +77,14 @@ class OpenFiles:
         if path in self._held:
             self._doomed.add(path)
         elif (file := self._files.pop(path, None)) is not None:
+            self._latest = None
             file.close()
 
     def close(self) -> None:
         for file in self._files.values():
             file.close()
         self._files.clear()
+        self._latest = None
         self._held.clear()
         self._doomed.clear()
 

@@ -276,11 +276,11 @@ def _unlink_all(disk: Disk, paths: list[Path]) -> dict[Path, str]:
             disk.unlink(path)
         except OSError as error:
             failures[path] = str(error)
-    for directory in dict.fromkeys(path.parent for path in paths):
+            continue
         try:
-            disk.sync_directory(directory)
-        except OSError as error:  # after a power cut they may be there again, and are deleted again
-            logger.warning("deletion may not be durable", extra={"path": str(directory), "error": str(error)})
+            disk.sync_directory(path.parent)  # one by one: a power cut must not bring back one before others
+        except OSError as error:  # after a power cut it may be there again, and is deleted again
+            logger.warning("deletion may not be durable", extra={"path": str(path), "error": str(error)})
     return failures
 
 

@@ -9,13 +9,12 @@ The slave is told where its master is, so that no name server is needed.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from skyrocketmq.broker import Broker
-from skyrocketmq.config import BrokerRole
+from skyrocketmq.config import BrokerRole, ServerConfig
 from skyrocketmq.ports import Clock, SystemClock
 from skyrocketmq.store import MessageStore
 from skyrocketmq.testing import FaultyDisk, FaultyLink
@@ -45,8 +44,6 @@ class Member(House):
         return self.broker.identity.ha_address
 
     async def start(self) -> None:
-        from skyrocketmq.config import ServerConfig
-
         changes = dict(self.settings)
         changes["server"] = ServerConfig(listen_port=self._port, bind_address="127.0.0.1")
         self._opened = AsyncExitStack()
@@ -147,8 +144,3 @@ async def open_pair(
     if check:
         for member in (*pair.slaves, master):
             read_store(member.memory, house_config(**member.settings))
-
-
-async def pause(seconds: float) -> None:
-    """Let time pass in which something must not happen."""
-    await asyncio.sleep(seconds)

@@ -135,7 +135,7 @@ async def test_a_run_deletes_ten_files_and_pauses_between() -> None:
     disk = disk_of(clock)
     async with open_store(disk, clock=clock) as store:
         fill(store, 45)
-        await store.flush()
+        await store.checkpoint()
         make_old(disk, clock, files=14)
         await clock.advance(60.25)
         assert log_files(disk)[0] == 3, "one every 100 ms"
@@ -345,3 +345,20 @@ async def test_files_of_several_directories_go_in_the_order_of_the_log() -> None
         assert store.log.min_offset == 4 * 4096
         assert [int(name) // 4096 for name in (*disk.list(ROOT / "one"), *disk.list(ROOT / "two"))][:1] == [4]
         assert store.min_offset("T", 0) == 6
+
+
+async def test_a_queue_whose_messages_are_all_gone_goes_on_with_its_next_number_after_a_power_cut() -> None:
+    clock = clock_at(NIGHT)
+    disk = disk_of(clock)
+    async with killed_store(disk, clock=clock) as store:
+        put_ok(store, new_message("Rare", 0, b"x" * 3000))
+        fill(store, 6)
+        await store.flush()
+        make_old(disk, clock, files=1)
+        await clock.advance(65)
+        assert store.log.min_offset == 4096
+        assert (store.min_offset("Rare", 0), store.max_offset("Rare", 0)) == (1, 1)
+    disk = disk.after_power_loss()
+    async with open_store(disk, clock=clock) as store:
+        assert store.max_offset("Rare", 0) == 1
+        assert put_ok(store, new_message("Rare", 0)).queue_offset == 1

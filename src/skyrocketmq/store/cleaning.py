@@ -9,7 +9,8 @@
 Rule 1: the oldest file first, never the newest, nothing that is not flushed, ten files a run at most. The first file
 that may not go yet ends the run: the log has no holes.
 Rule 2: queues and index follow the log. A file of theirs goes when all it holds points to messages that are gone.
-Rule 3: what is deleted is forgotten first: readers do not find it any more, and whoever reads from it at this moment
+Rule 3: a log file goes only after a checkpoint that covers it: the queues' own files then know what was in it.
+Rule 4: what is deleted is forgotten first: readers do not find it any more, and whoever reads from it at this moment
 reads to the end. Its space is free once the last of them is done. What the system does not let go is tried again.
 """
 
@@ -176,6 +177,9 @@ class Cleaner:
             is_old = self._clock.now_ms() >= modified_ms + reserved_ms
             if not is_old and not decision.is_forced:
                 return
+            if file.start + self._log.file_bytes > self._upkeep.checkpoint_offset:
+                # A queue may have all its messages in this file. How far it had come must be known without them.
+                await self._upkeep.checkpoint()
             await self._delete_log_file(file, is_old=is_old)
             if self._config.commit_log_delete_pause_ms:
                 await self._clock.sleep(self._config.commit_log_delete_pause_ms / 1000)

@@ -65,7 +65,7 @@ class Upkeep:
         self._state = state
         self._spare_wanted = asyncio.Event()
         self._pinned = PinnedFiles()
-        self._checkpoint_offset = 0  # of the log, at the last checkpoint
+        self.checkpoint_offset = 0  # of the log, at the last checkpoint
         self.turn = asyncio.Lock()  # guards syncing and deleting the files of queues, and writing the checkpoint
         self._log_flushed_at = self._pool_written_at = clock.monotonic()
         log.on_spare_wanted = self._spare_wanted.set
@@ -73,7 +73,7 @@ class Upkeep:
     def jobs(self) -> list[asyncio.Task[None]]:
         """Start the background work."""
         config = self._config
-        self._checkpoint_offset = int(self._log.flushed_offset)
+        self.checkpoint_offset = int(self._log.flushed_offset)
         if config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
             flush_log = self._flusher.run(idle_flush_s=config.flush_interval_ms / 1000)
         else:
@@ -201,7 +201,7 @@ class Upkeep:
             except OSError as error:
                 self._flusher.fail(error)
                 return
-        if self._log.max_offset - self._checkpoint_offset >= CHECKPOINT_BYTES:
+        if self._log.max_offset - self.checkpoint_offset >= CHECKPOINT_BYTES:
             await self.checkpoint()
 
     async def _write_out_queues(self) -> None:
@@ -255,7 +255,7 @@ class Upkeep:
             except OSError as error:
                 self._flusher.fail(error)
                 raise FlushFailed(f"the checkpoint could not be written: {error}") from error
-            self._checkpoint_offset = snapshot.log_offset
+            self.checkpoint_offset = snapshot.log_offset
 
     def _check_syncs(self) -> None:
         """Once a sync has failed, no checkpoint is true any more: what it should have written may be gone."""

@@ -362,3 +362,27 @@ async def test_a_queue_whose_messages_are_all_gone_goes_on_with_its_next_number_
     async with open_store(disk, clock=clock) as store:
         assert store.max_offset("Rare", 0) == 1
         assert put_ok(store, new_message("Rare", 0)).queue_offset == 1
+
+
+async def test_a_queue_whose_messages_are_all_gone_keeps_its_number_when_its_files_are_lost_too() -> None:
+    clock = clock_at(NIGHT)
+    disk = disk_of(clock)
+    async with open_store(disk, clock=clock) as store:
+        put_ok(store, new_message("Rare", 0, b"x" * 3000))
+        fill(store, 6)
+        await store.flush()
+        make_old(disk, clock, files=1)
+        await clock.advance(65)
+        assert store.log.min_offset == 4096
+    disk.unlink(ROOT / "consumequeue" / "Rare" / "0" / ("0" * 20))
+    for _ in range(2):
+        async with open_store(disk, clock=clock) as store:
+            assert (store.min_offset("Rare", 0), store.max_offset("Rare", 0)) == (1, 1)
+    async with open_store(disk, clock=clock) as store:
+        assert put_ok(store, new_message("Rare", 0, b"next")).queue_offset == 1
+        found = await store.read_messages("Rare", 0, 1, 5)
+        assert found is not None
+        assert [record.body for record in read_records(found.joined())] == [b"next"]
+    async with open_store(disk, clock=clock) as store:
+        assert (store.min_offset("Rare", 0), store.max_offset("Rare", 0)) == (1, 2)
+    check(disk)

@@ -216,6 +216,10 @@ class ConsumeQueue:
 
     def fill_up_to(self, offset: int) -> None:
         """Keep the places of messages that are lost, so that those behind them keep their offsets."""
+        if self.is_empty:  # nothing is before them either: the queue begins behind them
+            self.written_bytes = self.synced_bytes = offset * CELL_BYTES
+            self.min_offset, self.next_offset = QueueOffset(offset), offset
+            return
         self.tail += FILLER * (offset - self.max_offset)
         self.next_offset = offset
 

@@ -278,6 +278,12 @@ class Recovery:
         scan = LogScan(self._log, self._log.min_offset, check_crc=self._check_crc, trusted_end=end, stop=end)
         for record in scan.records():
             dispatcher.dispatch(record, to_queues=(record[1], record[2]) in lost, to_index=self._is_index_lost)
+        for queue in self._lost:
+            end = self._snapshot.queue_end(queue.topic, queue.queue_id) if self._snapshot is not None else 0
+            if queue.max_offset < end:  # its newest messages are gone; groups have come so far all the same
+                queue.fill_up_to(end)
+                self._queues.mark_dirty(queue)
+                self._begun.add(queue)
         dispatcher.finish()
         self._report.rebuilt_queues = names
         self._report.index_rebuilt = self._is_index_lost

@@ -15,6 +15,7 @@ from tests.cli.processes import BIN, WAIT_S, Running, running
 SKYROCKETMQ = BIN / "skyrocketmq"
 NAMESRV_READY = re.compile(r"name server ready on (\S+)")
 UP = ["up", "--namesrv-port", "0", "--broker-port", "0", "--no-dashboard", "--log-level", "warning"]
+UP += ["--set", "enablePropertyFilter=true"]
 
 
 class Finished(NamedTuple):

@@ -48,6 +48,15 @@ class TestAlone:
             assert done.code == 0, done.err
             assert sorted(done.lines, key=int) == [str(n) for n in range(50)]
 
+    def test_by_an_sql_expression_only_what_makes_it_true(self, cluster: Cluster) -> None:
+        for price in ("5", "15"):
+            produce(cluster, "CSql", f"for {price}", arguments=["--property", f"price={price}"])
+        done = cluster.run("consume", "CSql", "--from", "first", "--sql", "price > 10", "--count", "1")
+        assert (done.code, done.lines) == (0, ["for 15"]), done.err
+        done = cluster.run("consume", "CSql", "--sql", "price > 10", "--tags", "TagA")
+        assert done.code == 2
+        assert "one of them" in done.err
+
     def test_from_a_time_only_what_came_after_it(self, cluster: Cluster) -> None:
         produce(cluster, "C3", *(f"old {n}" for n in range(16)))
         time.sleep(1.0)

@@ -35,6 +35,7 @@ from skyrocketmq.ports import SystemClock
 
 if TYPE_CHECKING:
     from skyrocketmq.client.lite_pull_consumer import LitePullConsumer
+    from skyrocketmq.client.message_selector import MessageSelector
     from skyrocketmq.client.start_offsets import ConsumeFrom
     from skyrocketmq.model import MessageQueue, MessageView
 
@@ -51,7 +52,7 @@ class _Wanted:
     """What is to be printed, and until when."""
 
     topic: str
-    tags: str
+    selector: MessageSelector
     start: ConsumeFrom
     is_member: bool
     count: int | None
@@ -66,6 +67,10 @@ def consume(
         str | None, typer.Option(help="Be a member of this group; without one, read everything on one's own.")
     ] = None,
     tags: Annotated[str, typer.Option(metavar="EXPRESSION", help="Only these tags: 'TagA || TagB'.")] = "*",
+    sql: Annotated[
+        str | None,
+        typer.Option(metavar="EXPRESSION", help="Only messages whose properties make this SQL92 expression true."),
+    ] = None,
     start: Annotated[
         str,
         typer.Option(
@@ -90,11 +95,15 @@ def consume(
 
     Exit code 1 if fewer came than --count asks for.
     """
-    from skyrocketmq.client.lite_pull_consumer import LitePullConsumer  # late, so that --help does not wait for it
+    # Late, so that --help does not wait for it.
+    from skyrocketmq.client.lite_pull_consumer import LitePullConsumer
+    from skyrocketmq.client.message_selector import as_selector
 
+    if sql is not None and tags != "*":
+        raise typer.BadParameter("messages are chosen by --tags or by --sql: give one of them")
     wanted = _Wanted(
         topic=topic,
-        tags=tags,
+        selector=as_selector(tags, sql),
         start=_start_of(start),
         is_member=group is not None,
         count=count,
@@ -130,7 +139,7 @@ async def _consume(consumer: LitePullConsumer, wanted: _Wanted, stop: asyncio.Ev
     now = SystemClock().monotonic
     async with consumer:
         if wanted.is_member:
-            consumer.subscribe(wanted.topic, wanted.tags)
+            consumer.subscribe(wanted.topic, wanted.selector)
         else:
             await _read_alone(consumer, wanted)
         print(f"waiting for messages of {wanted.topic}", file=sys.stderr, flush=True)
@@ -155,7 +164,7 @@ async def _consume(consumer: LitePullConsumer, wanted: _Wanted, stop: asyncio.Ev
 async def _read_alone(consumer: LitePullConsumer, wanted: _Wanted) -> None:
     """All queues of the topic, from the place that was asked for."""
     queues = await consumer.queues(wanted.topic)
-    consumer.assign(queues, wanted.tags)
+    consumer.assign(queues, wanted.selector)
     for queue in queues:
         if isinstance(wanted.start, datetime):
             await consumer.seek_to_time(queue, wanted.start)

@@ -29,7 +29,7 @@ class SqlFilter:
     we, but whoever wrote it should hear of it.
     """
 
-    __slots__ = ("_condition", "_utf8_names", "condition_count", "expression", "ignored", "names")
+    __slots__ = ("_condition", "_marks", "_utf8_names", "condition_count", "expression", "ignored", "names")
 
     def __init__(self, expression: str) -> None:
         """Raises `SqlError`."""
@@ -41,6 +41,7 @@ class SqlFilter:
         self.names = names
         self._condition: Condition = condition
         self._utf8_names = tuple(name.encode() for name in names)
+        self._marks = tuple(b"\x02%b\x01" % name for name in self._utf8_names)
 
     def __repr__(self) -> str:
         return f"<SqlFilter {self.expression!r:.100}>"
@@ -55,9 +56,17 @@ class SqlFilter:
         if len(names) > _LOOKED_UP_SINGLY_MAX:
             return self.matches(decode_properties(properties))
         values: list[str | None] = []
-        for name in names:
-            value = find_property(properties, name)
-            values.append(None if value is None else value.decode("utf-8", "replace"))
+        text = b"\x02" + properties
+        for name, mark in zip(names, self._marks, strict=True):
+            at = text.rfind(mark)
+            if at < 0:
+                values.append(None)
+                continue
+            start = at + len(mark)
+            end = text.find(b"\x02", start)
+            value = text[start:] if end < 0 else text[start:end]
+            found = value or find_property(properties, name)  # an empty value does not count: an earlier one may
+            values.append(None if found is None else found.decode("utf-8", "replace"))
         return self._is_true(values)
 
     def _is_true(self, values: Values) -> bool:

@@ -44,7 +44,6 @@ def test_a_request_is_replied_to(java: Driver, cluster: Cluster, producer: Produ
         assert producer.request(message(topic, "ping"), timeout_s=10).text == "pong"
 
 
-@only_apache_has_it  # our broker does not filter by SQL yet
 def test_properties_are_filtered_by_sql(java: Driver, cluster: Cluster, producer: Producer, topic: str) -> None:
     for number in range(6):
         producer.send(message(topic, str(number), properties={"size": str(number)}))

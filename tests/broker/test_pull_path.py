@@ -90,3 +90,29 @@ async def test_pulls_and_sends_of_one_buffer_act_in_their_order() -> None:
         found = await peer.all(9)
         counts = [int((found[200 + number].ext or {})["maxOffset"] or "") for number in range(5)]
         assert counts == [1, 2, 4, 4, 5]
+
+
+async def test_a_frame_that_is_an_answer_changes_nothing() -> None:
+    async with open_house() as house:
+        await house.send_many(10)
+        peer = await house.connect()
+        frame = pull_frame(offset=5, commit=5)
+        frame.flag = 1
+        await peer.write(frame)
+        await peer.ok(pull_frame(offset=0, opaque=9))
+        assert house.broker.tables.offsets.find(group=GROUP, topic=TOPIC, queue_id=0) is None
+
+
+@pytest.mark.parametrize("hold_ms", [None, 15_000])
+@pytest.mark.parametrize("offset", [0, 10])
+async def test_a_one_way_pull_commits_and_is_not_answered(offset: int, hold_ms: int | None) -> None:
+    async with open_house() as house:
+        await house.send_many(10)
+        peer = await house.connect()
+        frame = pull_frame(offset=offset, commit=3, hold_ms=hold_ms)
+        frame.flag = 2
+        await peer.write(frame)
+        await peer.ok(pull_frame(offset=0, opaque=9))
+        await peer.ok(send_frame(TOPIC, 0, body=b"new", opaque=10))
+        await peer.silence()
+        assert house.broker.tables.offsets.find(group=GROUP, topic=TOPIC, queue_id=0) == 3

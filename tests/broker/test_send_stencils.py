@@ -94,3 +94,32 @@ def test_bytes_that_are_no_header_find_no_stencil() -> None:
     stencils = SendStencils()
     assert stencils.find_json(b"", 0, 0) is None
     assert stencils.find_binary(b"\x01\x36" + bytes(40), 0, 42) is None
+
+
+@pytest.mark.parametrize("encoding", list(Encoding))
+def test_a_header_that_ends_inside_the_id_finds_no_stencil(tmp_path: Path, encoding: Encoding) -> None:
+    headers = make_headers(tmp_path)
+    fields = {name: value for name, value in FIELDS.items() if name < "j"} | {"i": f"UNIQ_KEY\x01{ID}"}
+    for opaque in (1, 2, 3):
+        read(headers, fields, opaque, encoding)
+    data = encode_frame(Frame(310, opaque=4, ext=dict(fields), encoding=encoding))
+    ((_, header_at, body_at, _),), _ = split_frames(data)
+    reader = headers.read_json if encoding is Encoding.JSON else headers.read_binary
+    for end in range(header_at, body_at):
+        found = reader(data, header_at, end)
+        assert found is None
+
+
+def test_a_request_number_that_is_too_long_is_left_to_the_general_way(tmp_path: Path) -> None:
+    headers = make_headers(tmp_path)
+    for opaque in (1, 2, 3):
+        read(headers, FIELDS, opaque, Encoding.JSON)
+    header = encode_frame(Frame(310, opaque=7, ext=dict(FIELDS)))[8:]
+    assert headers.read_json(header, 0, len(header)) is not None
+    for number in (b"9" * 5000, b"%d" % 2**40, b"%d" % 2**31):
+        strange = header.replace(b'"opaque":7', b'"opaque":' + number)
+        assert headers.read_json(strange, 0, len(strange)) is None
+    largest = header.replace(b'"opaque":7', b'"opaque":%d' % (2**31 - 1))
+    found = headers.read_json(largest, 0, len(largest))
+    assert found is not None
+    assert found[3] == 2**31 - 1

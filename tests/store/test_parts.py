@@ -73,6 +73,15 @@ def test_the_one_hash_without_an_absolute_value_counts_as_0() -> None:
     assert TopicKeys("T").hash_of(key.encode()) == 0
 
 
+def test_a_beginning_without_an_absolute_value_is_not_kept() -> None:
+    prefix = "A" * 20 + _key_with_hash("T#" + "A" * 20, -(2**31))  # 2^31 stays what it is, however often 31 times
+    topic = TopicKeys("T")
+    key = prefix + "\0\0\0\0"
+    assert java_hash("T#" + key) == -(2**31)
+    for _ in range(2):  # the second time it may be known
+        assert topic.hash_of(key.encode()) == index_hash("T", key)
+
+
 def _key_with_hash(prefix: str, target: int) -> str:
     """A text that, behind the prefix, has this hash: digits of the rest in base 31, as letters."""
     length = 8
@@ -137,7 +146,13 @@ def test_open_files_are_closed_when_others_are_needed_unless_they_are_held() -> 
     assert held.pread(1, 0) == b"a"
     files.forget(ROOT / "a")
     assert held.pread(1, 0) == b"a", "deleted, but somebody still reads it"
-    files.release(ROOT / "a")
+    disk.replace(ROOT / "a", b"A")
+    assert files.get(ROOT / "a").pread(1, 0) == b"A", "a new file of that name is another one"
+    files.release(held)
+    with pytest.raises(OSError, match="descriptor"):
+        held.pread(1, 0)
+    assert files.get(ROOT / "a").pread(1, 0) == b"A"
+    files.close()
     with pytest.raises(OSError, match="descriptor"):
         held.pread(1, 0)
     files.close()

@@ -212,6 +212,7 @@ def test_every_acknowledged_message_survives_kills_under_load(
         process.signal(signal.SIGTERM)
         assert process.wait() == 0
 
+    assert 0 < len(load.acknowledged) < sent, "the broker was killed while it worked"
     stored_count = check_files(tmp_path / "store", load)
     with capsys.disabled():
         print(

@@ -79,6 +79,10 @@ class PullHandler:
 
     def pull(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame | None] | None:
         """Answer a pull, now if its messages are in memory or there are none; or hold it."""
+        if frame.is_oneway:  # nobody waits for messages: what is left of it is the offset that it may commit
+            header = read_header(PullMessageHeader, frame)
+            self._commit_offset(header, self._check(header))
+            return None
         return self._pull(frame, connection, is_first_run=True)
 
     def pull_at_once(self, header: PullMessageHeader) -> tuple[GetResult, int] | None:

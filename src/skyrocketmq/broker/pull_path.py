@@ -79,10 +79,10 @@ class PullPath:
         """Add the answer to the parts, and tell its size; 0 if this is no common pull."""
         try:
             request = _read(header)
-            found = self._handler.pull_at_once(request.ext)
+            found = None if request.flag else self._handler.pull_at_once(request.ext)
         except (ValueError, RecursionError, BrokerError):
             return 0
-        if found is None or request.flag:
+        if found is None:
             return 0
         result, suggested_broker = found
         text = _ANSWER % (

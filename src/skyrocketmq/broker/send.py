@@ -89,11 +89,7 @@ class SendPath:
             word, header_at, body_at, end = place
             is_json = word < _BINARY_WORD
             send = read_json(data, header_at, body_at) if is_json else read_binary(data, header_at, body_at)
-            if (
-                send is not None
-                and send[1].is_plain
-                and (access is None or access.passes(decode_frame(data, *place), connection))
-            ):
+            if send is not None and send[1].is_plain and (access is None or _passes(access, data, place, connection)):
                 queue, shape, key, opaque, frame_flag, sys_flag, born_ms, flag, reconsumed = send
                 queue_offset = queue.queue.next_offset
                 log_offset = add(
@@ -157,6 +153,15 @@ class SendPath:
 
         self._durability.when_safe(self._store.log.max_offset, leave)
         return hasty
+
+
+def _passes(access: AccessControl, data: bytes, place: tuple[int, int, int, int], connection: Connection) -> bool:
+    """Whether a send may be taken; one whose header cannot be read in full is left to the general way."""
+    try:
+        frame = decode_frame(data, *place)
+    except ProtocolError:
+        return False
+    return access.passes(frame, connection)
 
 
 def _corrected(answer: bytes, failed_from: int, refusal: Refusal) -> bytes:

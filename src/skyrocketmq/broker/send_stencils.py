@@ -54,6 +54,7 @@ STENCIL_COUNT_MAX: Final = 10_000  # above, all are dropped and made again
 
 _BORN_BYTES: Final = 13  # digits, until the year 2286
 _ID_BYTES: Final = 32
+_DIGITS_MAX: Final = 9  # of a request number: whether a longer one fits in an int is not looked at here
 _JSON_START: Final = b'{"code":310,"extFields":{'
 _JSON_BORN: Final = b'"g":"'
 _JSON_ID: Final = rb"UNIQ_KEY\u0001"
@@ -102,7 +103,7 @@ class SendStencils:
             rest_at = data.find(b",", number_at, end)
             found = beginning.use(data[born_end:id_at], data[id_end:number_at], data[rest_at:end])
         born, key, number = data[born_at:born_end], data[id_at:id_end], data[number_at:rest_at]
-        if found is None or not (born.isdigit() and key.isalnum() and number.isdigit()):
+        if found is None or not (born.isdigit() and key.isalnum() and number.isdigit()) or len(number) > _DIGITS_MAX:
             return None
         queue, shape, frame_flag, sys_flag, flag, reconsumed = found
         return queue, shape, key, int(number), frame_flag, sys_flag, int(born), flag, reconsumed
@@ -146,7 +147,8 @@ class SendStencils:
             and data.startswith(beginning.tail, id_end)
             and end == id_end + len(beginning.tail)
         ):
-            found = beginning.use(data[born_end:id_at], data[id_end:end], b"")
+            # A header that ends inside the id has an empty rest, too: it is none that is known.
+            found = beginning.use(data[born_end:id_at], data[id_end:end], b"") if id_end <= end else None
         born, key = data[born_at:born_end], data[id_at:id_end]
         if found is None or not (born.isdigit() and key.isalnum()):
             return None

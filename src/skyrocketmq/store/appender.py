@@ -387,12 +387,16 @@ class Appender:
         log, first = self._log, self._log.max_offset
         pieces, self._pieces = self._pieces, []
         count, self._count = self._count, 0
+        data = b"".join(pieces)
         if self._pool is not None:
-            self._put_into_pool(self._pool, b"".join(pieces), count)
+            self._put_into_pool(self._pool, data, count)
             return True
         started = self._clock.monotonic()
         try:
-            log.append(b"".join(pieces))
+            if first + len(data) != self._position:
+                # Never seen, and never to be written: all that follows would lie elsewhere than queues and answers say.
+                raise StoreError(f"records of {len(data)} bytes were to take {self._position - first}")
+            log.append(data)
         except (StoreError, OSError) as error:
             self._take_back(first, error, count)
             return False
@@ -430,8 +434,7 @@ class Appender:
     def _put_into_pool(self, pool: TransientPool, data: bytes, count: int) -> None:
         keys, self._keys = self._keys, []
         pool.add(data, count, keys, self.now_ms)
-        for queue in self._queues.dirty:
-            queue.hide_from(self._log.max_offset)
+        self._queues.hide_from(self._log.max_offset)
         if pool.is_due(len(self._queues.dirty)):
             self._write_pool()
 
@@ -497,6 +500,10 @@ class Appender:
             taken = 0
             if self._state.raise_flag(RunningFlag.INDEX_WRITE_ERROR):
                 logger.error("index cannot be written", extra={"error": str(error)})
+        except Exception:
+            # No key may keep the store from going on: these messages are not found by key, and that is said.
+            logger.exception("keys not indexed", extra={"count": len(keys), "log_offset": keys[0][2]})
+            return
         if taken < len(keys):
             self._late_keys.append((keys[taken:], now_ms))
             self._state.raise_flag(RunningFlag.INDEX_WRITE_ERROR)

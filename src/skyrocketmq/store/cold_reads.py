@@ -90,16 +90,17 @@ class ColdReads:
         if not ranges:
             await self._clock.sleep(0)
             return ()
-        held: list[tuple[OpenFiles, Path]] = []
+        held: list[tuple[OpenFiles, File]] = []
         reads: list[tuple[File, int, int]] = []
         try:
             for each in ranges:
-                reads.append((each.files.hold(each.path), each.length, each.position))
-                held.append((each.files, each.path))
+                file = each.files.hold(each.path)
+                held.append((each.files, file))
+                reads.append((file, each.length, each.position))
             return await run_to_end(self._disk, _read_all, reads)
         finally:
-            for files, path in held:
-                files.release(path)
+            for files, file in held:
+                files.release(file)
 
 
 def run_blocking(steps: Steps[T]) -> T:

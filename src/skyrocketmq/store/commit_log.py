@@ -268,8 +268,8 @@ class CommitLog:
 
     def _use(self, file: LogFile) -> None:
         """Make this the file that is written to."""
-        if self._current is not None:
-            self.open_files.release(self._current.path)
+        if self._writer is not None:
+            self.open_files.release(self._writer)
         self._spare = None
         self._files[file.start] = file
         self._current = file
@@ -307,8 +307,8 @@ class CommitLog:
         try:
             await run_to_end(self._disk, _sync_all, files)
         finally:
-            for path in paths:
-                self.open_files.release(path)
+            for file in files:
+                self.open_files.release(file)
         self.flushed_offset = LogOffset(max(self.flushed_offset, end))
 
     # ---------------------------------------------------------------------------------------------------- reading
@@ -346,7 +346,10 @@ class CommitLog:
     def cold_range(self, position: int, size: int) -> ColdRange:
         """Where to fetch what `peek` did not find in memory."""
         start = position - position % self.file_bytes
-        return ColdRange(self.open_files, self._files[start].path, position - start, size)
+        file = self._files.get(start)
+        if file is None:
+            raise FileNotFoundError(f"the log file at {start} was deleted meanwhile")
+        return ColdRange(self.open_files, file.path, position - start, size)
 
     # --------------------------------------------------------------------------------------- loading and recovery
 

@@ -35,6 +35,7 @@ class ConsumeQueues:
 
     def __init__(self, disk: Disk, directory: Path, *, file_bytes: int) -> None:
         self.dirty: list[ConsumeQueue] = []  # those with cells in memory only
+        self._suspended: list[ConsumeQueue] = []  # the same, of a topic whose files are being deleted
         self._disk = disk
         self._directory = directory
         self._file_bytes = file_bytes
@@ -100,12 +101,17 @@ class ConsumeQueues:
 
     def show_all(self) -> None:
         """What was hidden is in the log now."""
-        for queue in self.dirty:
+        for queue in (*self.dirty, *self._suspended):
             queue.hidden_bytes = 0
+
+    def hide_from(self, log_offset: int) -> None:
+        """Show nobody the cells of messages from this log offset on: they are not in the log yet."""
+        for queue in (*self.dirty, *self._suspended):
+            queue.hide_from(log_offset)
 
     def take_back(self, log_offset: int) -> None:
         """Forget the cells of messages from this log offset on: the log could not take them."""
-        for queue in self.dirty:
+        for queue in (*self.dirty, *self._suspended):
             queue.take_back(log_offset)
 
     def to_sync(self, least_pages: int) -> list[tuple[ConsumeQueue, int]]:
@@ -135,8 +141,8 @@ class ConsumeQueues:
         try:
             await run_to_end(self._disk, _sync_all, self._disk, files, directories)
         finally:
-            for path in paths:
-                self._open_files.release(path)
+            for file in files:
+                self._open_files.release(file)
         for queue, written_bytes in group:
             queue.mark_synced(written_bytes)
             if queue.synced_bytes == queue.written_bytes:
@@ -166,11 +172,13 @@ class ConsumeQueues:
             if not queue.is_dirty:
                 queue.is_dirty = True  # what is marked already is not listed again
         self.dirty = [queue for queue in self.dirty if queue.topic != topic]
+        self._suspended += queues
         directory = self._directory / topic
         return files, [*(directory / str(queue.queue_id) for queue in queues), directory]
 
     def resume(self, topic: str) -> None:
         """The files of `clear_topic` are gone."""
+        self._suspended = [queue for queue in self._suspended if queue.topic != topic]
         for queue in self.of_topic(topic):
             queue.is_dirty = False
             if queue.tail:

@@ -112,7 +112,7 @@ class Index:
             try:
                 await run_to_end(self._disk, file.fdatasync)
             finally:
-                self._open_files.release(path)
+                self._open_files.release(file)
         if self._is_new:
             self._is_new = False
             await run_to_end(self._disk, self._disk.sync_directory, self._directory)

@@ -26,7 +26,7 @@ from struct import Struct, pack, unpack
 from sys import byteorder
 from typing import Final
 
-from skyrocketmq.ports import Disk
+from skyrocketmq.ports import Disk, File
 from skyrocketmq.store.cold_reads import ColdRange, Steps
 from skyrocketmq.store.file_rows import translated
 from skyrocketmq.store.key_hash import COUNTERS, TopicKeys
@@ -88,6 +88,7 @@ class IndexFile:
         self._layout = layout
         self._mapped: memoryview | None = None  # header and slots, while the file is written
         self._slots: memoryview | None = None  # the slots as native numbers
+        self._writer: File | None = None  # held while the file is open for writing
 
     @property
     def is_full(self) -> bool:
@@ -129,15 +130,16 @@ class IndexFile:
     def open_for_writing(self) -> None:
         """Map header and slots and keep the file open."""
         if self._slots is None:
-            file = self._open_files.hold(self.path)
+            file = self._writer = self._open_files.hold(self.path)
             self._mapped = memoryview(file.map(self._layout.entries_at, writable=True))
             self._slots = self._mapped[HEADER_BYTES:].cast("i")
 
     def seal(self) -> None:
         """The file is full: it is only read from now on."""
         if self._slots is not None:
-            self._slots = self._mapped = None
-            self._open_files.release(self.path)
+            assert self._writer is not None, "held since it was opened for writing"
+            self._open_files.release(self._writer)
+            self._slots = self._mapped = self._writer = None
 
     # ---------------------------------------------------------------------------------------------------- writing
 

@@ -61,7 +61,7 @@ class TopicKeys:
             COUNTERS.clear()
         first = _signed(self._joined(prefix) * _POWER_4)
         last = COUNTERS[counter] = string_hash(counter)
-        if first + _COUNTER_HASH_MAX < 2**31:
+        if first > -(2**31) and first + _COUNTER_HASH_MAX < 2**31:
             self.prefixes[prefix] = first
         return _signed(first + last)
 

@@ -26,8 +26,8 @@ class OpenFiles:
         self._count_max = count_max
         self._files: OrderedDict[Path, File] = OrderedDict()
         self._latest: tuple[Path, File] | None = None  # asked for again more often than not
-        self._held: dict[Path, int] = {}
-        self._doomed: set[Path] = set()
+        self._held: dict[File, int] = {}
+        self._doomed: set[File] = set()  # held, and to be closed once they are not
 
     def __len__(self) -> int:
         return len(self._files)
@@ -59,29 +59,35 @@ class OpenFiles:
     def hold(self, path: Path) -> File:
         """The same as `get`, and the file stays open until it is released as often as it was held."""
         file = self.get(path)
-        self._held[path] = self._held.get(path, 0) + 1
+        self._held[file] = self._held.get(file, 0) + 1
         return file
 
-    def release(self, path: Path) -> None:
-        left = self._held[path] - 1
+    def release(self, file: File) -> None:
+        left = self._held[file] - 1
         if left:
-            self._held[path] = left
+            self._held[file] = left
             return
-        del self._held[path]
-        if path in self._doomed:
-            self._doomed.discard(path)
-            self.forget(path)
+        del self._held[file]
+        if file in self._doomed:
+            self._doomed.discard(file)
+            file.close()
 
     def forget(self, path: Path) -> None:
-        """Close a file that is being deleted: now, or when the last holder is done with it."""
-        if path in self._held:
-            self._doomed.add(path)
-        elif (file := self._files.pop(path, None)) is not None:
-            self._latest = None
+        """Close a file that is being deleted: now, or when the last holder is done with it.
+
+        Whoever asks for the path from now on means another file, which has yet to be made.
+        """
+        file = self._files.pop(path, None)
+        self._latest = None
+        if file is None:
+            return
+        if file in self._held:
+            self._doomed.add(file)
+        else:
             file.close()
 
     def close(self) -> None:
-        for file in self._files.values():
+        for file in (*self._files.values(), *self._doomed):
             file.close()
         self._files.clear()
         self._latest = None
@@ -90,6 +96,8 @@ class OpenFiles:
 
     def _close_oldest(self) -> None:
         newest = next(reversed(self._files))  # the one that was asked for stays, even if all others are held
-        oldest = next((path for path in self._files if path not in self._held and path != newest), None)
-        if oldest is not None:
-            self._files.pop(oldest).close()
+        for path, file in self._files.items():
+            if file not in self._held and path != newest:
+                del self._files[path]
+                file.close()
+                return

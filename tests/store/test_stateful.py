@@ -225,6 +225,6 @@ def test_a_store_keeps_its_promises_over_many_more_lives() -> None:
     run_state_machine_as_test(
         StoreLives,
         settings=settings(
-            max_examples=150, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=300, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )

@@ -9,12 +9,12 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -22,7 +22,7 @@ from skyrocketmq.cli.logging_setup import logging_to
 from skyrocketmq.cli.options import ConfigFile, LogLevel, LogLevelOption, Settings, overrides
 from skyrocketmq.config import StoreConfig, load_broker_config
 from skyrocketmq.errors import MQError, StoreError
-from skyrocketmq.ports import LocalDisk, SystemClock
+from skyrocketmq.ports import FileLock, LocalDisk, SystemClock
 
 if TYPE_CHECKING:
     from skyrocketmq.model import MessageView
@@ -65,7 +65,7 @@ def check(
     log_level: LogLevelOption = LogLevel.ERROR,
 ) -> None:
     """Say what is intact, what is lost, and why. Nothing is changed."""
-    with _tool(directory, config, settings, log_level) as (disk, store_config):
+    with _tool(directory, config, settings, log_level) as (disk, store_config, _):
         report = _inspect(disk, store_config)
     _print_report(report, output)
     raise typer.Exit(0 if report.is_intact else DAMAGED)
@@ -84,7 +84,7 @@ def repair(
     from skyrocketmq.store.repair import plan_repair
     from skyrocketmq.store.repair import repair as carry_out
 
-    with _tool(directory, config, settings, log_level) as (disk, store_config):
+    with _tool(directory, config, settings, log_level) as (disk, store_config, lock):
         report = _inspect(disk, store_config)
         plan = plan_repair(report)
         if not plan.is_empty:
@@ -94,13 +94,7 @@ def repair(
                 typer.echo(f"  {number}. {step}", err=True)
             if not yes and not typer.confirm("Go on?", err=True):
                 raise typer.Exit(DAMAGED)
-    if not plan.is_empty:
-        disk = LocalDisk()
-        try:
-            asyncio.run(carry_out(plan, store_config, disk=disk, clock=SystemClock()))
-        finally:
-            disk.close()
-        with _tool(directory, config, settings, log_level) as (disk, store_config):
+            asyncio.run(carry_out(plan, store_config, disk=disk, clock=SystemClock(), lock=lock))
             report = _inspect(disk, store_config)
     _print_report(report, output)
     raise typer.Exit(0 if report.is_intact else DAMAGED)
@@ -121,7 +115,7 @@ def dump(
     """Print the messages of the log in their order, one a line; as JSON with the body in Base64."""
     from skyrocketmq.store.dumping import dump as messages_of
 
-    with _tool(directory, config, settings, log_level) as (disk, store_config):
+    with _tool(directory, config, settings, log_level) as (disk, store_config, _):
         messages = messages_of(disk, store_config, start=start, topic=topic, queue_id=queue)
         for message in islice(messages, count):
             typer.echo(_as_json(message) if output is Output.JSON else _as_line(message))
@@ -130,38 +124,64 @@ def dump(
 # ------------------------------------------------------------------------------------------------------------- helpers
 
 
+class _Tool(NamedTuple):
+    disk: LocalDisk
+    config: StoreConfig
+    lock: FileLock | None  # held; None where there is no file to lock: nothing is made just to look
+
+
 @contextmanager
-def _tool(
-    directory: Path, config: Path | None, settings: list[str] | None, level: LogLevel
-) -> Iterator[tuple[LocalDisk, StoreConfig]]:
+def _tool(directory: Path, config: Path | None, settings: list[str] | None, level: LogLevel) -> Iterator[_Tool]:
     """The disk, and the settings the store was written with, while no broker can have it."""
     from skyrocketmq.store.store_sizes import fitted_config
 
-    with logging_to(None, level=level):
-        disk = LocalDisk(threads=1)
+    with logging_to(None, level=level), ExitStack() as opened:
         try:
+            disk = LocalDisk()
+            opened.callback(disk.close)
             if not directory.is_dir():
                 raise StoreError(f"{directory} is no directory: give the one that storePathRootDir names")
+            root = directory.resolve()
             loaded = load_broker_config(config, overrides=overrides(settings)).config.store
             # A store that was moved or copied is read where it is, whatever its configuration says.
-            placed = replace(
-                loaded, root_path=directory.resolve(), commit_log_path=_log_path(directory, loaded, config)
-            )
-            lock = disk.lock(directory / "lock") if (directory / "lock").exists() else None
-            try:
-                yield disk, fitted_config(disk, placed)
-            finally:
-                if lock is not None:
-                    lock.release()
+            placed = replace(loaded, root_path=root, commit_log_path=_log_path(root, loaded))
+            lock = _lock(opened, disk, root)
+            if placed.commit_log_path is not None and loaded.root_path.resolve() != root:
+                _lock(opened, disk, loaded.root_path)  # whoever writes to that log has locked its own directory
+            yield _Tool(disk, fitted_config(disk, placed), lock)
         except (MQError, OSError) as error:
             typer.echo(f"skyrocketmq store: {error}", err=True)
             raise typer.Exit(NOT_CHECKED) from error
-        finally:
-            disk.close()
 
 
-def _log_path(directory: Path, config: StoreConfig, file: Path | None) -> str | None:
-    return None if file is None or (directory / "commitlog").is_dir() else config.commit_log_path
+def _lock(opened: ExitStack, disk: LocalDisk, root: Path) -> FileLock | None:
+    if not (root / "lock").exists():
+        return None
+    lock = disk.lock(root / "lock")
+    opened.callback(lock.release)
+    return lock
+
+
+def _log_path(root: Path, config: StoreConfig) -> str | None:
+    """The log's directories, as the configuration says; those below its own root have moved with the store."""
+    if config.commit_log_path is None:
+        return None
+    configured_root = config.root_path.resolve()
+    places = [
+        root / path.relative_to(configured_root) if path.is_relative_to(configured_root) else path
+        for path in map(Path.resolve, config.commit_log_directories)
+    ]
+    own = root / "commitlog"
+    if root != configured_root and own not in places and _has_files(own) and any(map(_has_files, places)):
+        raise StoreError(
+            f"both {own} and {', '.join(map(str, places))} hold a log: leave -c away to read the first, "
+            f"or add --set storePathRootDir={root} to read the second"
+        )
+    return config.path_separator.join(map(str, places))
+
+
+def _has_files(directory: Path) -> bool:
+    return directory.is_dir() and any(directory.iterdir())
 
 
 def _inspect(disk: LocalDisk, config: StoreConfig) -> StoreReport:

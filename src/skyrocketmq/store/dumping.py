@@ -9,7 +9,7 @@ from skyrocketmq.errors import ProtocolError, StoreError
 from skyrocketmq.model import MessageView
 from skyrocketmq.ports import Disk
 from skyrocketmq.store.commit_log import NEVER
-from skyrocketmq.store.inspection import LogFiles
+from skyrocketmq.store.log_files import LogFiles, require_log
 from skyrocketmq.store.log_scan import LogScan
 from skyrocketmq.wire.records import decode_record
 
@@ -24,6 +24,7 @@ def dump(
     Bad records are stepped over. Raises `StoreError` if nothing begins at `start`.
     """
     log = LogFiles(disk, config)
+    require_log(disk, config, log)
     try:
         begin = max(start, log.begin)
         scan = LogScan(log, begin, check_crc=True, trusted_ms=NEVER)

@@ -18,20 +18,18 @@ from skyrocketmq.errors import IllegalArgument, MQError, StoreError
 from skyrocketmq.model.names import check_topic
 from skyrocketmq.ports import Disk
 from skyrocketmq.store.checkpoint import CheckpointTimes, load_checkpoint
-from skyrocketmq.store.commit_log import KEY as LOG_KEY
-from skyrocketmq.store.commit_log import NEVER, LogFile
-from skyrocketmq.store.file_rows import load_row
+from skyrocketmq.store.commit_log import NEVER
 from skyrocketmq.store.inspection_index import IndexCheck
 from skyrocketmq.store.inspection_queues import QueueChecks
 from skyrocketmq.store.key_hash import TopicKeys
+from skyrocketmq.store.log_files import LogFiles, require_log
 from skyrocketmq.store.log_scan import LogScan
-from skyrocketmq.store.open_files import OpenFiles
 from skyrocketmq.store.record_shape import RecordShape, split_unique_key
 from skyrocketmq.store.snapshot import load_snapshot
 from skyrocketmq.wire.json_dialect import parse
 from skyrocketmq.wire.records import ScannedRecord
 
-__all__ = ["Finding", "LogFiles", "StoreReport", "inspect"]
+__all__ = ["Finding", "StoreReport", "inspect"]
 
 SHAPES_MAX: Final = 10_000
 PROGRESS_EVERY: Final = 1 << 24  # bytes of the log
@@ -78,27 +76,6 @@ class StoreReport:
         self.findings.append(Finding(part, where, what, is_damage, can_repair))
 
 
-class LogFiles:
-    """The files of a log, to be read only."""
-
-    def __init__(self, disk: Disk, config: StoreConfig) -> None:
-        row = load_row(
-            disk,
-            config.commit_log_directories,
-            file_bytes=config.commit_log_file_bytes,
-            key=LOG_KEY,
-            may_be_short=True,
-        )
-        self.file_bytes = config.commit_log_file_bytes
-        self.short = [file.path for file in row if file.size < self.file_bytes]
-        self.files = [LogFile(file.start, file.path) for file in row if file.size == self.file_bytes]
-        self.open_files = OpenFiles(disk, count_max=8, writable=False)
-
-    @property
-    def begin(self) -> int:
-        return self.files[0].start if self.files else 0
-
-
 def inspect(disk: Disk, config: StoreConfig, *, progress: Progress = lambda done, total: None) -> StoreReport:
     """Check the whole store. Blocks, for minutes where the log is large. Raises `StoreError` for what is no store."""
     return _Inspection(disk, config, progress).run()
@@ -123,6 +100,7 @@ class _Inspection:
         log = LogFiles(disk, self._config)
         if not log.files and not disk.exists(self._root / "consumequeue"):
             raise StoreError(f"{self._root} holds no store: there is neither a commit log nor a consume queue")
+        require_log(disk, self._config, log)
         self._queues = QueueChecks(disk, self._root / "consumequeue", self._config.queue_file_bytes)
         self._index = IndexCheck(disk, self._root / "index", self._config)
         try:

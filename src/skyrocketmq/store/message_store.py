@@ -174,6 +174,7 @@ class MessageStore:
         self._topics: dict[str, TopicKeys] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._lock: FileLock | None = None
+        self._is_locked = False  # by whoever opened it
         self._wishes: RecoveryWishes | None = None
 
     # -------------------------------------------------------------------------------------------- opening, closing
@@ -188,10 +189,15 @@ class MessageStore:
         clock: Clock,
         store_host: bytes = UNKNOWN_HOST,
         wishes: RecoveryWishes | None = None,
+        is_locked: bool = False,
     ) -> AsyncIterator[MessageStore]:
-        """The store in `config.root_path`, recovered and ready. Raises `StoreLocked`, `StoreError` or `OSError`."""
+        """The store in `config.root_path`, recovered and ready; `is_locked` if the caller holds its lock, and keeps it.
+
+        Raises `StoreLocked`, `StoreError` or `OSError`.
+        """
         store = cls(config, disk=disk, clock=clock, store_host=store_host)
         store._wishes = wishes
+        store._is_locked = is_locked
         try:
             await store._start()
             yield store
@@ -209,9 +215,9 @@ class MessageStore:
             self.state.raise_flag(RunningFlag.NOT_WRITABLE)
         self._tasks = [*self._upkeep.jobs(), *self.cleaner.jobs()]
 
-    def _take_lock(self) -> FileLock:
+    def _take_lock(self) -> FileLock | None:
         make_directories(self._disk, self.config.root_path)
-        lock = self._disk.lock(self._path("lock"))
+        lock = None if self._is_locked else self._disk.lock(self._path("lock"))
         for directory in (*self.config.commit_log_directories, self._path("consumequeue"), self._path("index")):
             make_directories(self._disk, directory)
         return lock

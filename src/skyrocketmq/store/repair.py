@@ -4,18 +4,21 @@ Rule 1: planned, saved, then done. The plan lies in the store's directory until 
 twice, so a repair that was cut off is simply started again.
 Rule 2: nothing is made worse. The log is never changed but for a torn end, which the next start would cut off just the
 same; every good record of it is kept, also behind a bad one. A file that is replaced is kept beside the new one.
+Rule 3: nothing is written before the lock is held and the log is known to be there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 
 from skyrocketmq.config import StoreConfig
-from skyrocketmq.ports import Clock, Disk
+from skyrocketmq.ports import Clock, Disk, FileLock
 from skyrocketmq.store.inspection import StoreReport
+from skyrocketmq.store.log_files import LogFiles, require_log
 from skyrocketmq.store.message_store import MessageStore
 from skyrocketmq.store.recovery import Recovered, RecoveryWishes
 from skyrocketmq.store.threads import run_to_end
@@ -57,16 +60,31 @@ def plan_repair(report: StoreReport) -> RepairPlan:
     )
 
 
-async def repair(plan: RepairPlan, config: StoreConfig, *, disk: Disk, clock: Clock) -> Recovered:
-    """Carry out the plan. Raises `StoreLocked` if a broker has the store, `StoreError` or `OSError`."""
+async def repair(
+    plan: RepairPlan, config: StoreConfig, *, disk: Disk, clock: Clock, lock: FileLock | None = None
+) -> Recovered:
+    """Carry out the plan; `lock` is the store's, if the caller holds it already.
+
+    Raises `StoreLocked` if a broker has the store, `StoreError` or `OSError`.
+    """
     root = config.root_path
     wishes = RecoveryWishes(queues=plan.queues, rebuilds_index=plan.index, trusts_all=True)
-    await run_to_end(disk, disk.replace, root / PLAN_NAME, msgspec.json.encode(plan))
-    await run_to_end(disk, _restore_configs, disk, root / "config", plan.configs)
-    async with MessageStore.open(config, disk=disk, clock=clock, wishes=wishes) as store:
-        recovered = store.recovered
-    await run_to_end(disk, disk.unlink, root / PLAN_NAME)
+    with ExitStack() as locked:
+        if lock is None:  # before the first byte is written
+            locked.callback((await run_to_end(disk, disk.lock, root / "lock")).release)
+        await run_to_end(disk, _require_log, disk, config)
+        await run_to_end(disk, disk.replace, root / PLAN_NAME, msgspec.json.encode(plan))
+        await run_to_end(disk, _restore_configs, disk, root / "config", plan.configs)
+        async with MessageStore.open(config, disk=disk, clock=clock, wishes=wishes, is_locked=True) as store:
+            recovered = store.recovered
+        await run_to_end(disk, disk.unlink, root / PLAN_NAME)
     return recovered
+
+
+def _require_log(disk: Disk, config: StoreConfig) -> None:
+    """A start without a log begins an empty one and forgets all queues; a repair never does."""
+    log = LogFiles(disk, config)
+    require_log(disk, config, log)
 
 
 def _restore_configs(disk: Disk, directory: Path, names: Sequence[str]) -> None:

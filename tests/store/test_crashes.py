@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,7 @@ from skyrocketmq.errors import StoreError
 from skyrocketmq.store import MessageStore, PutStatus
 from skyrocketmq.testing.clock import ManualClock
 from skyrocketmq.testing.disk import FaultyDisk, PowerLost
-from tests.store.support import check, killed_store, memory_disk, new_message, open_store, store_config, unique_id
+from tests.store.support import ROOT, check, killed_store, memory_disk, new_message, open_store, store_config, unique_id
 
 CONFIG = store_config(
     flush_disk_type=FlushDiskType.SYNC_FLUSH,
@@ -188,3 +189,113 @@ async def test_recovery_itself_may_be_cut_off_at_any_disk_call() -> None:
         first.crash_at = crash_at
         await live(first, None, sender)
         await check_survivor(first.after_power_loss(crash_at), sender)
+
+
+async def with_parts_lost(lost: str, *, was_clean: bool) -> tuple[FaultyDisk, Sender]:
+    """A disk whose checkpoint vouches for queues or an index that are gone."""
+    disk = memory_disk()
+    sender = Sender(disk)
+    if was_clean:
+        async with open_store(disk, CONFIG, clock=ManualClock()) as store:
+            await checkpoints(store, sender)
+        disk.cut_power()
+    else:
+        async with killed_store(disk, CONFIG, clock=ManualClock()) as store:
+            await checkpoints(store, sender)
+    disk = disk.after_power_loss(keep=True)
+    take_away(disk, ROOT / lost)
+    return disk, sender
+
+
+def take_away(disk: FaultyDisk, path: Path) -> None:
+    """All files below a path, for good; directories stay."""
+    for name in disk.list(path):
+        if disk.is_directory(path / name):
+            take_away(disk, path / name)
+        else:
+            disk.unlink(path / name)
+    disk.sync_directory(path)
+
+
+def copy_of(disk: FaultyDisk) -> FaultyDisk:
+    return disk.after_power_loss(keep=True)
+
+
+@pytest.mark.parametrize("was_clean", [True, False], ids=["clean stop", "kill"])
+@pytest.mark.parametrize("lost", ["consumequeue/T/0", "consumequeue", "index"])
+@pytest.mark.timeout(120)
+async def test_a_start_that_builds_queues_or_index_again_may_be_cut_off_at_any_disk_call(
+    lost: str, was_clean: bool
+) -> None:
+    disk, sender = await with_parts_lost(lost, was_clean=was_clean)
+    probe = copy_of(disk)
+    async with killed_store(probe, CONFIG):
+        calls = len(probe.calls)
+    for crash_at in range(calls + 1):
+        first = copy_of(disk)
+        if crash_at < calls:
+            first.crash_at = crash_at
+            await live(first, None, sender)
+        else:
+            async with killed_store(first, CONFIG):
+                pass
+        for seed in (None, crash_at, 1000 + crash_at, 2000 + crash_at):
+            try:
+                await check_survivor(first.after_power_loss(seed), sender)
+            except BaseException as error:
+                error.add_note(f"crash_at={crash_at}, seed={seed}, calls={first.calls[-3:]}")
+                raise
+
+
+@pytest.mark.parametrize("was_clean", [True, False], ids=["clean stop", "kill"])
+async def test_a_second_start_that_is_cut_off_goes_on_with_what_the_first_was_building(was_clean: bool) -> None:
+    disk, sender = await with_parts_lost("consumequeue", was_clean=was_clean)
+    probe = copy_of(disk)
+    async with killed_store(probe, CONFIG):
+        calls = len(probe.calls)
+    for crash_at in range(calls):
+        for seed in range(3):
+            again = copy_of(disk)
+            for life in range(3):
+                again.crash_at = crash_at + life
+                await live(again, None, sender)
+                again = again.after_power_loss(seed * 100 + crash_at * 10 + life)
+            await check_survivor(again, sender)
+
+
+async def test_the_note_of_a_rebuild_is_gone_when_the_rebuild_is_durable() -> None:
+    disk, _ = await with_parts_lost("consumequeue", was_clean=True)
+    async with killed_store(disk, CONFIG) as store:
+        assert store.recovered.rebuilt_queues == ["T-0", "T-1"]
+        assert not disk.exists(ROOT / "rebuild.json")
+    survivor = disk.after_power_loss()
+    async with open_store(survivor, CONFIG) as store:
+        assert store.recovered.rebuilt_queues == []
+    check(survivor, CONFIG)
+
+
+async def test_with_a_note_that_nobody_can_read_everything_is_built_again() -> None:
+    disk = memory_disk()
+    sender = Sender(disk)
+    async with open_store(disk, CONFIG, clock=ManualClock()) as store:
+        await appends(store, sender)
+    disk.replace(ROOT / "rebuild.json", b"{")
+    async with open_store(disk, CONFIG) as store:
+        assert store.recovered.rebuilt_queues == ["T-0", "T-1"]
+        assert store.recovered.index_rebuilt
+    await check_survivor(disk, sender)
+    assert not disk.exists(ROOT / "rebuild.json")
+
+
+async def test_the_checkpoint_of_a_log_that_was_taken_away_says_nothing_about_the_next_one() -> None:
+    disk = memory_disk()
+    async with open_store(disk, CONFIG, clock=ManualClock()) as store:
+        await appends(store, Sender(disk))
+    take_away(disk, ROOT / "commitlog")
+    sender = Sender(disk)
+    async with killed_store(disk, CONFIG) as store:
+        for _ in range(15):
+            await sender.send(store, body_bytes=333)
+    for seed in range(20):
+        survivor = disk.after_power_loss(seed)
+        await check_survivor(survivor, sender)

@@ -284,6 +284,10 @@ class ConsumeQueue:
         """The directories to sync, because files were made in them: without that a file may lose its name."""
         if self._synced_files == len(self._starts):
             return []
+        return self.directories()
+
+    def directories(self) -> list[Path]:
+        """Those that its files' names depend on, the innermost first."""
         return [self._directory, self._directory.parent, self._directory.parent.parent]
 
     def mark_synced(self, written_bytes: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -147,6 +147,23 @@ class ConsumeQueues:
             queue.mark_synced(written_bytes)
             if queue.synced_bytes == queue.written_bytes:
                 self._unsynced.pop(queue, None)
+
+    def sync_now(self, queues: Collection[ConsumeQueue]) -> None:
+        """Make these queues, which are written out, durable to the last cell: for recovery. Blocks.
+
+        Of a queue without files the directory's names are synced too: that its old files are gone has to last.
+        """
+        directories: dict[Path, None] = {}
+        for queue in queues:
+            for path in queue.unsynced_files():
+                self._open_files.get(path).fdatasync()
+            directories.update(dict.fromkeys(queue.directories()))
+        for directory in directories:
+            if self._disk.exists(directory):
+                self._disk.sync_directory(directory)
+        for queue in queues:
+            queue.mark_synced(queue.written_bytes)
+            self._unsynced.pop(queue, None)
 
     # ---------------------------------------------------------------------------------------------------- the rest
 

@@ -117,6 +117,14 @@ class Index:
             self._is_new = False
             await run_to_end(self._disk, self._disk.sync_directory, self._directory)
 
+    def sync_now(self) -> None:
+        """The same for recovery, with the names of deleted files too. Blocks."""
+        for path in self._unsynced:
+            self._open_files.get(path).fdatasync()
+        self._unsynced.clear()
+        self._disk.sync_directory(self._directory)
+        self._is_new = False
+
     # ---------------------------------------------------------------------------------------------------- reading
 
     def find(self, topic: str, key: str, *, count_max: int, begin_ms: int, end_ms: int) -> Steps[FoundKeys]:

@@ -5,8 +5,9 @@
         found = await store.read_messages("TopicTest", 0, 0, 32)
 
 Rule 1: one event loop, one thread. Every method is called there; those that may wait for the disk are coroutines.
-Rule 2: opening takes the lock, recovers, and then marks the directory as in use (`abort`); closing flushes everything,
-writes the checkpoint, and removes the mark. A mark that is found at opening means that the last owner crashed.
+Rule 2: opening takes the lock, looks at the files, marks the directory as in use (`abort`), and only then recovers: a
+start that is cut off is a crash as any other. A store that is refused for its files' sizes is not marked. Closing
+flushes everything, writes the checkpoint, and removes the mark.
 Rule 3: what was added to an open batch of the appender is written before anything is read: readers see all of it.
 """
 
@@ -41,6 +42,7 @@ from skyrocketmq.store.index_file import IndexLayout
 from skyrocketmq.store.key_hash import TopicKeys
 from skyrocketmq.store.queue_extension import ExtensionUnit, QueueExtensions
 from skyrocketmq.store.reading import SCAN_CELLS_MAX, Buffer, GetResult, ReadLimits, read_queue, read_resident
+from skyrocketmq.store.rebuild_note import RebuildNote
 from skyrocketmq.store.record_shape import RecordShape, split_unique_key
 from skyrocketmq.store.recovery import Recovered, Recovery, RecoveryWishes
 from skyrocketmq.store.searching import (
@@ -209,7 +211,6 @@ class MessageStore:
         self.recovered = await run_to_end(self._disk, self._load)
         self.appender.newest_ms = self.recovered.newest_ms
         self.appender.follow_log()
-        await run_to_end(self._disk, self._mark_in_use)
         self.state.lower_flag(RunningFlag.CLOSED)
         if self.config.broker_role is BrokerRole.SLAVE:
             self.state.raise_flag(RunningFlag.NOT_WRITABLE)
@@ -226,8 +227,12 @@ class MessageStore:
         is_clean = not self._disk.exists(self._path("abort"))
         if not is_clean:
             self._extensions(self._disk, self.config).give_up_all()
+        # What these two mend themselves, the size of a last file that holds nothing, may be cut off and done again.
         self.log.load()
         self.queues.load(is_clean=is_clean)
+        if not self.log.file_starts:
+            self._disk.unlink(self._path("checkpoint.json"))  # its offsets mean nothing in the log that begins now
+        self._mark_in_use()
         times = load_checkpoint(self._disk, self._path("checkpoint"))
         is_index_intact = self.index is None or self.index.load()
         recovered = Recovery(
@@ -241,6 +246,7 @@ class MessageStore:
             is_index_intact=is_index_intact,
             check_crc=self.config.check_crc_on_recover,
             delay_levels_ms=self.config.delay_levels_ms,
+            note=RebuildNote(self._disk, self._path("rebuild.json")),
             wishes=self._wishes,
         ).run()
         recovered.newest_ms = recovered.newest_ms or times.log_ms

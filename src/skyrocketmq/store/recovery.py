@@ -11,6 +11,8 @@ The log is the truth. Three situations, by what the last owner left behind:
    to where that file begins, of the index only what was surely synced is kept.
 
 In all three a queue that turns out to lack messages, or an index that lacks files, is built from the log's beginning.
+That is noted on the disk before anything is deleted, and until all of it is synced (`rebuild.json`): a start that is
+cut off in between leaves queues with holes, which the next one builds again whatever they look like.
 All of this runs in one helper thread before anybody else sees the store.
 """
 
@@ -31,6 +33,7 @@ from skyrocketmq.store.consume_queues import ConsumeQueues
 from skyrocketmq.store.dispatch import Dispatcher
 from skyrocketmq.store.index import Index
 from skyrocketmq.store.log_scan import LogScan, first_store_time
+from skyrocketmq.store.rebuild_note import Rebuilding, RebuildNote
 from skyrocketmq.store.snapshot import Snapshot
 from skyrocketmq.wire.records import ScannedRecord
 
@@ -90,6 +93,7 @@ class Recovery:
         is_index_intact: bool,
         check_crc: bool,
         delay_levels_ms: tuple[int, ...],
+        note: RebuildNote,
         wishes: RecoveryWishes | None = None,
     ) -> None:
         self._disk = disk
@@ -101,11 +105,15 @@ class Recovery:
         self._is_clean = is_clean
         self._check_crc = check_crc
         self._delay_levels_ms = delay_levels_ms
+        self._note = note
+        self._cut_off = note.read()  # what an earlier start was building when it ended
         self._wishes = wishes or RecoveryWishes()
         self._trusted_ms = NEVER if self._wishes.trusts_all else 0
         self._lost: set[ConsumeQueue] = set()  # to be built from the beginning
         self._begun: set[ConsumeQueue] = set()  # their first message is known
-        self._is_index_lost = index is not None and (not is_index_intact or self._wishes.rebuilds_index)
+        self._is_index_lost = index is not None and (
+            not is_index_intact or self._wishes.rebuilds_index or self._cut_off.index
+        )
         self._report = Recovered()
 
     def _covers(self, snapshot: Snapshot) -> bool:
@@ -116,6 +124,7 @@ class Recovery:
         if not self._log.file_starts:
             self._begin_empty()
             return self._report
+        self._distrust_half_built()
         if self._snapshot is not None:
             self._recover_from_snapshot(self._snapshot)
         elif self._is_clean:
@@ -139,18 +148,33 @@ class Recovery:
         return self._report
 
     def _begin_empty(self) -> None:
-        """Without a log there is nothing that queues and index could point to."""
-        for queue in list(self._queues):
+        """Without a log there is nothing that queues and index could point to.
+
+        They are gone for good before the first new message: the old checkpoint's times would vouch for them.
+        """
+        queues = list(self._queues)
+        for queue in queues:
             for path in queue.clear():
                 self._disk.unlink(path)
+        self._queues.sync_now(queues)
         if self._index is not None:
             self._index.clear()
+            self._index.sync_now()
+        if self._cut_off:
+            self._note.remove()
+
+    def _distrust_half_built(self) -> None:
+        """What an earlier start did not finish building is lost, whatever its files look like."""
+        for topic, queue_id, _ in self._cut_off.queues:
+            self._lose(topic, queue_id)
+        if self._cut_off.everything:
+            self._lost |= set(self._queues)
 
     # ------------------------------------------------------------------------------------- the three situations
 
     def _recover_from_snapshot(self, snapshot: Snapshot) -> None:
         synced_end = snapshot.log_offset
-        on_disk = set(self._queues)
+        on_disk = set(self._queues) - self._lost
         for topic, ends in snapshot.queues.items():
             for queue_id, end in ends.items():
                 if end and self._queues.find(topic, int(queue_id)) is None:
@@ -186,7 +210,7 @@ class Recovery:
 
     def _recover_foreign_clean_stop(self) -> None:
         newest = 0
-        for queue in list(self._queues):
+        for queue in set(self._queues) - self._lost:
             queue.end_at(queue.find_end(), erase=False)
             newest = max(newest, queue.log_end())
         starts = self._log.file_starts
@@ -200,14 +224,14 @@ class Recovery:
             trusted_end=max(newest, 0),  # whoever stops in order has synced what its queues know
         )
         if newest > self._report.end:
-            for queue in self._queues:
+            for queue in set(self._queues) - self._lost:
                 if queue.log_end() > self._report.end:
                     queue.end_at(queue.first_at_or_after(self._report.end), erase=True)
 
     def _recover_by_times(self) -> None:
         heads = [(file.start, first_store_time(self._log, file)) for file in self._log.files]
         queues_from = start_by_time(heads, self._times.safe_ms)
-        for queue in list(self._queues):
+        for queue in set(self._queues) - self._lost:
             queue.end_at(queue.first_at_or_after(queues_from), erase=True)
         index_from = queues_from
         index = self._index
@@ -253,20 +277,28 @@ class Recovery:
             return
         queue = self._queues.find(topic.decode("utf-8", "replace"), queue_id)
         if queue is None or (queue.max_offset <= offset and queue.log_end() < log_offset + total):
-            try:
-                self._lost.add(self._queues.get(topic.decode("utf-8", "replace"), queue_id))
-            except IllegalArgument:
-                pass  # a name that no queue may have
+            self._lose(topic.decode("utf-8", "replace"), queue_id)
+
+    def _lose(self, topic: str, queue_id: int) -> None:
+        try:
+            self._lost.add(self._queues.get(topic, queue_id))
+        except IllegalArgument:
+            pass  # a name that no queue may have
 
     def _rebuild_what_is_lost(self) -> None:
-        """Build queues and index that lack something from the beginning of the log."""
+        """Build queues and index that lack something from the beginning of the log, and make them durable."""
         if not self._lost and not self._is_index_lost:
+            if self._cut_off:
+                self._note.remove()
             return
         names = sorted(f"{queue.topic}-{queue.queue_id}" for queue in self._lost)
         logger.warning(
             "built again from the log", extra={"queues": names, "index": self._is_index_lost, "end": self._report.end}
         )
         self._begun -= self._lost
+        ends = {queue: self._known_end(queue) for queue in self._lost}
+        queues = sorted((queue.topic, queue.queue_id, end) for queue, end in ends.items())
+        self._note.write(Rebuilding(queues=tuple(queues), index=self._is_index_lost))
         for queue in self._lost:
             for path in queue.clear():
                 self._disk.unlink(path)
@@ -278,16 +310,26 @@ class Recovery:
         scan = LogScan(self._log, self._log.min_offset, check_crc=self._check_crc, trusted_end=end, stop=end)
         for record in scan.records():
             dispatcher.dispatch(record, to_queues=(record[1], record[2]) in lost, to_index=self._is_index_lost)
-        for queue in self._lost:
-            end = self._snapshot.queue_end(queue.topic, queue.queue_id) if self._snapshot is not None else 0
+        for queue, end in ends.items():
             if queue.max_offset < end:  # its newest messages are gone; groups have come so far all the same
                 queue.fill_up_to(end)
                 self._queues.mark_dirty(queue)
                 self._begun.add(queue)
         dispatcher.finish()
+        # Until here the disk may hold any mixture of old and new; what is synced may be believed at the next start.
+        self._queues.sync_now(self._lost)
+        if self._is_index_lost and self._index is not None:
+            self._index.sync_now()
+        self._note.remove()
         self._report.rebuilt_queues = names
         self._report.index_rebuilt = self._is_index_lost
         self._report.bad_records = max(self._report.bad_records, scan.bad_count)
+
+    def _known_end(self, queue: ConsumeQueue) -> int:
+        """The number that a lost queue had come to, as far as anything still says so; 0 if nothing does."""
+        key = queue.topic, queue.queue_id
+        noted = max((end for *named, end in self._cut_off.queues if tuple(named) == key), default=0)
+        return max(noted, self._snapshot.queue_end(*key) if self._snapshot is not None else 0)
 
     def _dispatcher(self, *, is_complete: bool) -> Dispatcher:
         return Dispatcher(

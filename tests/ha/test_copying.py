@@ -9,7 +9,7 @@ import pytest
 
 from skyrocketmq.testing import FaultyDisk
 from skyrocketmq.testing.link import Direction
-from skyrocketmq.wire.replication import encode_report
+from skyrocketmq.wire.replication import encode_piece_head, encode_report
 from tests.broker.house import ROOT
 from tests.broker.requests import TOPIC
 from tests.broker.support import until
@@ -221,15 +221,22 @@ async def test_a_copy_of_another_log_is_noticed_and_not_continued(caplog: pytest
         await pair.master.stop()
         pair.master.memory = FaultyDisk(directories=[ROOT], clock=pair.master.clock)  # all is lost, and begins anew
         await pair.master.start()
-        await until(lambda: "slave refused" in caplog.text)  # as long as the copy is the longer one
+        await until(lambda: "does not fit this copy" in caplog.text)  # as long as the copy is the longer one
+        assert "ends before the newest message" in _refusals(caplog)[-1]
         await pair.master.make_topic()
         await pair.master.send_many(300, body=b"other")
-        await until(lambda: "does not fit this copy" in caplog.text)
-        reasons = [str(record.__dict__.get("reason", "")) for record in caplog.records]
-        assert any("have parted" in reason and "restart" in reason for reason in reasons)
+        await until(lambda: len(_refusals(caplog)) == 2)
+        assert "have parted" in _refusals(caplog)[-1]
+        assert "restart" in _refusals(caplog)[-1]
         await asyncio.sleep(0.7)
+        assert len(_refusals(caplog)) == 2, "each reason is said once"
         assert not pair.slave.broker.replication.is_following
         assert (await pair.slave.pull_all())[0].body == b"0", "what it has can still be read"
+
+
+def _refusals(caplog: pytest.LogCaptureFixture) -> list[str]:
+    phrase = "the master's log does not fit this copy"
+    return [str(record.__dict__["reason"]) for record in caplog.records if record.message == phrase]
 
 
 async def test_a_master_that_stops_does_not_wait_for_a_slave_that_does_not_read() -> None:
@@ -248,3 +255,31 @@ async def test_a_master_that_stops_does_not_wait_for_a_slave_that_does_not_read(
         await stopping
         assert time.monotonic() - started < 8
         pair.slave.link.release()
+
+
+async def test_a_record_that_came_in_part_is_asked_for_again_as_a_whole() -> None:
+    reports: list[int] = []
+
+    async def send_half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        reports.append(int.from_bytes(await reader.readexactly(8), "big"))
+        half = pair.master.log_bytes()[:100]
+        writer.write(encode_piece_head(0, len(half)) + half)
+        await reader.readexactly(8)  # it is at the slave
+        writer.close()
+
+    async with open_pair() as pair:
+        await pair.slave.stop()
+        await pair.master.make_topic()
+        await pair.master.send_many(1, body=BODY)
+        server = await asyncio.start_server(send_half, "127.0.0.1", 0)
+        fake = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        good, pair.slave.settings["store"]["ha_master_address"] = pair.master.ha_address, fake
+        await pair.slave.start()
+        await until(lambda: len(reports) > 2)
+        assert set(reports) == {0}, "its master may be another one by now, with another record there"
+        server.close()
+        await pair.slave.stop()
+        pair.slave.settings["store"]["ha_master_address"] = good
+        await pair.slave.start()
+        await pair.caught_up()
+        pair.assert_equal()

@@ -5,6 +5,8 @@
 
 Where the master is, the name servers tell with every registration; `haMasterAddress` fixes it. While the master is away
 they are asked every second, so that one that comes back elsewhere is found as soon as one that comes back in its place.
+The replication port compares offsets only, so with each new connection the master is asked, at its other port, for the
+newest message of the copy: without the same answer the slave says nothing, and takes neither log nor tables.
 Tables are copied at intervals, with each new connection, and when a message of a new topic has come: whoever reads from
 a slave finds the topic there.
 """
@@ -47,6 +49,7 @@ TABLES_PAUSE_S: Final = 0.2  # between two rounds, however many new topics ask f
 BACKOFF_MAX_S: Final = 0.5
 ADDRESS_CHARACTERS_MIN: Final = 6  # of haMasterAddress: anything shorter is no address, as for Apache's slaves
 PREPARE_PATIENCE_S: Final = 10.0
+LOOK_UP_TIMEOUT_S: Final = 1.0
 HA_PORT_STEP: Final = 1  # a broker's replication port follows its own
 
 
@@ -162,7 +165,6 @@ class _Follower:
         self._fixed = fixed if len(fixed) >= ADDRESS_CHARACTERS_MIN else None
         self._copy = LogCopy(store, disk, on_new_queue=self._queue_came)
         self._ha_address: str | None = None
-        self._to_check: int | None = None  # a message of the copy that the master has to have too
         self._asked_from: float | None = None  # since when the master was asked in vain where its log begins
         self._service = SlaveService(
             self._copy,
@@ -174,7 +176,8 @@ class _Follower:
             clock=clock,
             find_master=registrar.register,
             prepare=self._prepare,
-            on_joined=self._joined,
+            check=self._check,
+            on_joined=self._wants_tables.set,
         )
         registrar.master_listeners.append(self._master_changed)
         self._set_ha_address(self._fixed or registrar.master.ha_address)
@@ -182,11 +185,6 @@ class _Follower:
     @property
     def is_connected(self) -> bool:
         return self._service.is_connected
-
-    def _joined(self) -> None:
-        if self._to_check is None:
-            self._to_check = self._copy.last_record()
-        self._wants_tables.set()
 
     def _queue_came(self, topic: str, queue_id: int) -> None:
         """A message of a queue that may be new: if the master dies now, it has to be readable here."""
@@ -214,6 +212,7 @@ class _Follower:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self._copy.close()
             try:
                 await self.tables.save()
             except OSError as error:
@@ -233,25 +232,38 @@ class _Follower:
 
     async def _sync(self) -> bool:
         """One round; False if there is something to be tried again soon."""
+        if not self._service.is_connected:
+            return True  # nothing is taken of a master whose log was not compared; the next connection wakes us
         address = self._master_address()
         if address is None:
-            return not self._service.is_connected  # else the name servers will soon know what we know
+            return False  # the name servers will soon know what we know
+        return await self.tables.sync(address, is_wanted=lambda: self._service.is_connected)
+
+    async def _check(self) -> None:
+        """Compare the copy with the master's log: see `SlaveTables.check_record`."""
+        offset = self._copy.last_record()
+        if offset is None:
+            return
+        if self._registrar.master.address is None:  # one that has just come back is known again by now
+            try:
+                async with self._clock.timeout(LOOK_UP_TIMEOUT_S):
+                    await self._registrar.register()
+            except (MQError, OSError, TimeoutError) as error:
+                logger.debug("master not looked up", extra={"error": str(error)})
+        address = self._master_address()
+        if address is None:
+            raise NetError("nobody says where the master answers requests, to compare its log with this copy")
         try:
-            if self._to_check is not None:
-                await self.tables.check_record(self._to_check, address)
-                self._to_check = None
-        except NotContinuous as error:
-            self._service.refuse(str(error))
-            return True
+            await self.tables.check_record(offset, address)
+        except NotContinuous:
+            raise
         except (MQError, ValueError, KeyError) as error:
-            logger.debug("copy not compared yet", extra={"error": str(error)})
-            return False
-        return await self.tables.sync(address)
+            raise NetError(f"the master's log could not be compared with this copy: {error}") from error
 
     def _master_address(self) -> str | None:
         """Where the master answers requests: as the name servers say, else beside its replication port."""
         address = self._registrar.master.address
-        if address is None and self._ha_address is not None and self._service.is_connected:
+        if address is None and self._ha_address is not None:
             host, port = parse_address(self._ha_address)
             address = format_address(host, port - HA_PORT_STEP)
         return None if address == self._identity.address else address

@@ -11,6 +11,7 @@ the log, on disk: a slave that is made a master delivers some twice rather than 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -34,7 +35,7 @@ from skyrocketmq.wire.bodies_tables import (
     SubscriptionGroupTable,
     TopicConfigTable,
 )
-from skyrocketmq.wire.codes import RequestCode
+from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_codec import encode_header
 from skyrocketmq.wire.headers_pull import UpdateConsumerOffsetHeader
@@ -46,8 +47,6 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 TIMEOUT_S: Final = 3.0
-COMPARE_ATTEMPTS: Final = 3
-COMPARE_PAUSE_S: Final = 0.5
 PROGRESS_FILE_NAME: Final = "slaveProgress.json"
 
 
@@ -100,14 +99,19 @@ class SlaveTables:
 
     # ----------------------------------------------------------------------------------------------------------- rounds
 
-    async def sync(self, master: str) -> bool:
-        """Copy everything once; whether all went well. What fails is logged, and tried again by the next call."""
+    async def sync(self, master: str, *, is_wanted: Callable[[], bool] = lambda: True) -> bool:
+        """Copy everything once; whether all went well. What fails is logged, and tried again by the next call.
+
+        `is_wanted` is asked before each table: of a master that is no longer followed nothing is taken.
+        """
         for name, copy in (
             ("topics", self._copy_topics),
             ("consumer offsets", self._copy_offsets),
             ("delay offsets", self._copy_delays),
             ("consumer groups", self._copy_groups),
         ):
+            if not is_wanted():
+                return False
             try:
                 await copy(master)
             except (MQError, OSError) as error:
@@ -237,26 +241,34 @@ class SlaveTables:
         """Raise `NotContinuous` if the message at this place of the copy is not in the master's log, the same.
 
         The protocol cannot tell: a master that lost the end of its log in a power cut, and has stored other messages
-        there since, would go on as if nothing had happened.
+        there since, would go on as if nothing had happened. Raises another `MQError` if the master could not be asked.
         """
         record = await self._store.message_at(offset)
-        for attempt in range(COMPARE_ATTEMPTS):  # a failure may have other reasons, and its consequence is grave
-            if record is None or await self._is_at(master, offset, bytes(record)):
+        if record is None:
+            return  # damaged here: there is nothing to compare with
+        if self._client.find(master) is None:
+            self._client.drop(master)  # whatever failed there before: just now it has taken a connection
+        try:
+            answer = await self._ask(master, RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(offset)})
+        except BrokerError as error:
+            if error.code != ResponseCode.SYSTEM_ERROR:  # this one says that there is no such message
+                raise
+            figures = decode_body(KvTable, (await self._ask(master, RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
+            if offset < int(figures["commitLogMinOffset"]):
+                return  # no longer kept: whether the rest follows on this copy the master judges by the offset
+            if offset >= int(figures["commitLogMaxOffset"]):
+                # Not left to the master to judge, who may have stored enough to fill the gap by the time it is asked.
+                raise NotContinuous(
+                    f"the master's log ends before the newest message of this copy, which is at {offset}: it is "
+                    "another log, or has lost its end. Make this broker the master, or empty its store and restart it"
+                ) from error
+        else:
+            if answer.body == record:
                 return
-            await self._clock.sleep(COMPARE_PAUSE_S if attempt + 1 < COMPARE_ATTEMPTS else 0)
         raise NotContinuous(
             f"the master's log and this copy have parted: at {offset} the master has another message, or none. "
             "Make this broker the master, or empty its store to copy the master's log anew, and restart it"
         )
-
-    async def _is_at(self, master: str, offset: int, record: bytes) -> bool:
-        try:
-            answer = await self._ask(master, RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(offset)})
-        except BrokerError:
-            figures = decode_body(KvTable, (await self._ask(master, RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
-            # What is no longer kept, or is not there yet, is for the master itself to judge by the offset.
-            return not int(figures["commitLogMinOffset"]) <= offset < int(figures["commitLogMaxOffset"])
-        return answer.body == record
 
     async def _ask(self, master: str, code: RequestCode, ext: dict[str, str | None] | None = None) -> Frame:
         answer = await self._client.request(master, Frame(code, ext=ext), TIMEOUT_S)

@@ -195,6 +195,10 @@ class SlaveConnection(asyncio.Protocol):
 
     def _pump(self) -> None:
         self._is_scheduled = False
+        if self._offset is not None and self._offset > self._log.max_offset:
+            # Only at a slave that has slaves of its own: it has dropped the beginning of a record, so must they.
+            self.abort(f"the log was cut back to {self._log.max_offset}, and it has more")
+            return
         if self._may_send() and self._send_round() and self._may_send():
             self.wake()
 

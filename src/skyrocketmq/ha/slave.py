@@ -7,8 +7,10 @@ the first two only.
 Rule 2: where the copy ends is all that the slave has to say. After whatever happened, a new connection and the next
 report put everything right; nothing is remembered from one connection to the next.
 Rule 3: a master that is gone is dialled again at least twice a second; its address is asked for anew meanwhile.
-Rule 4: a master that does not fit (another log, other file sizes) is not followed. That is said once, loudly, and
-tried again, since an operator may put it right.
+Rule 4: nothing is reported, and so nothing is sent, before `check` has compared the two logs through this connection's
+master. A check that cannot be done ends the connection, and the next attempt begins with it again.
+Rule 5: a master that does not fit (another log, other file sizes) is not followed. That is said once, loudly, and tried
+again, ever more rarely, since an operator may put it right; at once if the master is elsewhere now.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ CONNECT_TIMEOUT_S: Final = 1.0  # a new attempt finds a machine that has come ba
 RETRY_FIRST_S: Final = 0.05
 RETRY_MAX_S: Final = 0.5
 LOOK_FOR_MASTER_S: Final = 1.0
+REFUSED_FIRST_S: Final = 0.1  # bytes that were lost on the way look like another log too, and are soon put right
+REFUSED_MAX_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +53,10 @@ class SlaveService:
     """Follows a master. `run` it as a task; cancel that to stop.
 
     `find_master` is awaited now and then while there is no connection: it should end in a call of `set_master`.
-    `prepare` is awaited before an empty copy asks for the log, and may raise an `MQError` not to let it. `on_joined` is
-    called with each new connection, before anything comes through it.
+    `prepare` is awaited before an empty copy asks for the log, and may raise an `MQError` not to let it. `check` is
+    awaited on each new connection before anything is said through it: it raises `NotContinuous` if the master's log is
+    another one, any other `MQError` if that cannot be told now. `on_joined` is called once the log is asked for.
+    Whoever made the copy closes it, after the task has ended.
     """
 
     def __init__(
@@ -62,6 +68,7 @@ class SlaveService:
         clock: Clock,
         find_master: Callable[[], Awaitable[object]] = _nothing,
         prepare: Callable[[], Awaitable[object]] = _nothing,
+        check: Callable[[], Awaitable[object]] = _nothing,
         on_joined: Callable[[], object] = lambda: None,
     ) -> None:
         self._copy = copy
@@ -70,9 +77,11 @@ class SlaveService:
         self._clock = clock
         self._find_master = find_master
         self._prepare = prepare
+        self._check = check
         self._on_joined = on_joined
         self._master: str | None = None
-        self._refusal: str | None = None
+        self._refusal_count = 0  # in a row
+        self._refused_until = 0.0
         self._connection: _MasterConnection | None = None
         self._finding: asyncio.Task[None] | None = None
         self._said: str | None = None  # the last complaint: each is logged once
@@ -86,15 +95,9 @@ class SlaveService:
         if address is None or address == self._master:
             return
         self._master = address
+        self._refusal_count, self._refused_until = 0, 0.0
         if self._connection is not None:
             self._connection.end("the master has another address now")
-
-    def refuse(self, reason: str) -> None:
-        """Follow no master any more, as long as this broker runs: its log and the copy are two different ones."""
-        self._refusal = reason
-        logger.error("the master's log does not fit this copy", extra={"reason": reason})
-        if self._connection is not None:
-            self._connection.end(reason)
 
     async def run(self) -> None:
         """Copy for ever."""
@@ -102,7 +105,7 @@ class SlaveService:
         looked_at = self._clock.monotonic()
         try:
             while True:
-                if self._master is not None and self._refusal is None:
+                if self._master is not None and self._clock.monotonic() >= self._refused_until:
                     failures = 0 if await self._follow(self._master) else failures + 1
                 if self._clock.monotonic() - looked_at >= LOOK_FOR_MASTER_S:
                     looked_at = self._clock.monotonic()
@@ -114,13 +117,14 @@ class SlaveService:
                 self._connection.end("this broker is stopping")
             if self._finding is not None:
                 self._finding.cancel()
-            self._copy.close()
 
     async def _ask_for_master(self) -> None:
         try:
             await self._find_master()
         except (MQError, OSError) as error:
             logger.debug("master not found", extra={"error": str(error)})
+        except Exception:  # nobody waits for this task: what is not said here is never said
+            logger.exception("looking for the master failed")
 
     async def _follow(self, address: str) -> bool:
         """One connection, from its beginning to its end; whether anything came through it."""
@@ -132,18 +136,48 @@ class SlaveService:
                 await self._prepare()
             async with self._clock.timeout(CONNECT_TIMEOUT_S):
                 await self._link.connect(lambda: connection, host, port)
+            self._connection = connection
+            # After the connection is there, not before: whoever answers now is who would be followed. A master that is
+            # restarted meanwhile, without its newest messages, takes this connection down with it.
+            await self._check()
+        except NotContinuous as error:
+            connection.end(str(error))
+            self._connection = None
+            self._refuse(address, str(error))
+            return False
         except (MQError, OSError, TimeoutError) as error:
             connection.end(str(error))
+            self._connection = None
             self._complain(address, f"no connection: {error or type(error).__name__}")
             return False
-        self._connection = connection
+        except BaseException:
+            connection.end("given up")
+            self._connection = None
+            raise
+        # What there is of a record that came in part is not compared: it is asked for again.
+        self._copy.drop_unfinished()
+        begin = self._copy.end
+        connection.begin()
         self._on_joined()
         reason = await connection.wait_ended()
         self._connection = None
-        if connection.has_received:
+        if self._copy.end > begin or (connection.has_received and not connection.is_refused):
             self._said = None
-        self._complain(address, reason)
+            self._refusal_count = 0
+        if connection.is_refused:
+            self._refuse(address, reason)
+        else:
+            self._complain(address, reason)
         return connection.has_received
+
+    def _refuse(self, address: str, reason: str) -> None:
+        """The two logs do not fit: leave the master alone for a while, longer each time."""
+        pause_s = min(REFUSED_FIRST_S * 2.0 ** min(self._refusal_count, 10), REFUSED_MAX_S)
+        self._refusal_count += 1
+        self._refused_until = self._clock.monotonic() + pause_s
+        if reason != self._said:
+            logger.error("the master's log does not fit this copy", extra={"master": address, "reason": reason})
+            self._said = reason
 
     def _complain(self, address: str, reason: str) -> None:
         if reason != self._said:
@@ -152,11 +186,12 @@ class SlaveService:
 
 
 class _MasterConnection(asyncio.Protocol):
-    """One connection to the master."""
+    """One connection to the master. It is silent until `begin`."""
 
     def __init__(self, copy: LogCopy, options: SlaveOptions, *, clock: Clock) -> None:
         self.has_received = False
         self.is_open = False
+        self.is_refused = False  # it ended because what came does not fit
         self._copy = copy
         self._options = options
         self._clock = clock
@@ -189,6 +224,11 @@ class _MasterConnection(asyncio.Protocol):
         # Reports leave at once, not at the end of the loop's turn: senders at the master wait for them, and dispatching
         # what was received takes longer than anything else here.
         self._transport.set_write_buffer_limits(high=0)
+
+    def begin(self) -> None:
+        """Ask for the log: say where the copy ends. Nothing happens if the connection has ended meanwhile."""
+        if self._reason:
+            return
         self.is_open = True
         self._heard_at = self._clock.monotonic()
         self._report()
@@ -202,6 +242,7 @@ class _MasterConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self.is_open:
+            self.end("the master sent something before it was asked")
             return
         self._heard_at = self._clock.monotonic()
         if not self.has_received:
@@ -210,7 +251,7 @@ class _MasterConnection(asyncio.Protocol):
         try:
             self._take(data)
         except NotContinuous as error:
-            logger.error("the master's log does not fit this copy", extra={"reason": str(error)})
+            self.is_refused = True
             self.end(str(error))
         except (ProtocolError, StoreError, OSError) as error:
             self.end(str(error))

@@ -65,6 +65,7 @@ class LogCopy:
         self._known: set[tuple[bytes, int]] = set()
         self._store = store
         self._log = store.log
+        self._newest: int | None = None  # where the last record begins that was dispatched by this object
         self._is_damaged = False  # the last bytes looked at were no record
         self._dispatcher = Dispatcher(
             disk, store.queues, store.index, delay_levels_ms=store.config.delay_levels_ms, is_complete=True
@@ -80,7 +81,12 @@ class LogCopy:
         return int(self._log.max_offset)
 
     def last_record(self) -> int | None:
-        """Where the newest message begins that a queue knows of; None if there is none. Looks at every queue."""
+        """Where the newest message begins: of those copied since the start, else of those that a queue knows of.
+
+        None if there is none. May look at every queue.
+        """
+        if self._newest is not None:
+            return self._newest
         ends = [queue.read_cell(queue.max_offset - 1) for queue in self._store.queues if not queue.is_empty]
         return max((cell[0] for cell in ends if cell is not None and cell[1] > 0), default=None)
 
@@ -144,6 +150,7 @@ class LogCopy:
         finally:
             store.appender.follow_log()
             if records:
+                self._newest = records[-1][4]
                 store.appender.newest_ms = records[-1][6]
                 self._tell(records)
 
@@ -240,6 +247,16 @@ class LogCopy:
             self._on_new_queue(topic, queue_id)
         queue = self._store.queues.find(topic, queue_id)
         return queue if queue is not None and queue.is_watched else None
+
+    def drop_unfinished(self) -> None:
+        """Drop the beginning of a record whose rest has not come; the next connection brings it whole.
+
+        Only after a `dispatch` that went well: else whole records, which may have been acknowledged, would go too.
+        """
+        if self._log.unfinished_bytes:
+            self._log.drop_unfinished()
+            self._store.appender.follow_log()
+            self._log.on_append()  # whoever copies from here has such a beginning too
 
     def close(self) -> None:
         """Drop the beginning of a record whose rest has not come: whoever opens the store next gets it whole."""

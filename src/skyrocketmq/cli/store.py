@@ -84,7 +84,7 @@ def repair(
     from skyrocketmq.store.repair import plan_repair
     from skyrocketmq.store.repair import repair as carry_out
 
-    with _tool(directory, config, settings, log_level) as (disk, store_config, lock):
+    with _tool(directory, config, settings, log_level, writes=True) as (disk, store_config, lock):
         report = _inspect(disk, store_config)
         plan = plan_repair(report)
         if not plan.is_empty:
@@ -131,7 +131,9 @@ class _Tool(NamedTuple):
 
 
 @contextmanager
-def _tool(directory: Path, config: Path | None, settings: list[str] | None, level: LogLevel) -> Iterator[_Tool]:
+def _tool(
+    directory: Path, config: Path | None, settings: list[str] | None, level: LogLevel, *, writes: bool = False
+) -> Iterator[_Tool]:
     """The disk, and the settings the store was written with, while no broker can have it."""
     from skyrocketmq.store.store_sizes import fitted_config
 
@@ -142,13 +144,21 @@ def _tool(directory: Path, config: Path | None, settings: list[str] | None, leve
             if not directory.is_dir():
                 raise StoreError(f"{directory} is no directory: give the one that storePathRootDir names")
             root = directory.resolve()
-            loaded = load_broker_config(config, overrides=overrides(settings)).config.store
+            given = overrides(settings)
+            loaded = load_broker_config(config, overrides=given).config.store
             # A store that was moved or copied is read where it is, whatever its configuration says.
             placed = replace(loaded, root_path=root, commit_log_path=_log_path(root, loaded))
             lock = _lock(opened, disk, root)
             if placed.commit_log_path is not None and loaded.root_path.resolve() != root:
                 _lock(opened, disk, loaded.root_path)  # whoever writes to that log has locked its own directory
-            yield _Tool(disk, fitted_config(disk, placed), lock)
+            fitted = fitted_config(
+                disk,
+                placed,
+                knows_log_size=config is not None or "mappedFileSizeCommitLog" in given,
+                knows_queue_size=config is not None or "mappedFileSizeConsumeQueue" in given,
+                writes=writes,
+            )
+            yield _Tool(disk, fitted, lock)
         except (MQError, OSError) as error:
             typer.echo(f"skyrocketmq store: {error}", err=True)
             raise typer.Exit(NOT_CHECKED) from error
@@ -215,10 +225,11 @@ def _print_report(report: StoreReport, output: Output, *, to_stderr: bool = Fals
         typer.echo(json.dumps(table, indent=2))
         return
     log_bytes = report.log_end - report.log_begin
+    files = f"{report.log_files} files of {report.log_file_bytes:,}"
     lines = [
         f"store        {report.root}",
         f"last stop    {'in order' if report.was_clean else 'a crash, or a broker is still running'}",
-        f"log          {report.log_files} files, {log_bytes:,} bytes from {report.log_begin} to {report.log_end}",
+        f"log          {files}, {log_bytes:,} bytes from {report.log_begin} to {report.log_end}",
         f"messages     {report.records:,} good, {report.lost_records:,} lost",
         f"queues       {report.queues:,} with {report.cells:,} places",
         f"index        {report.index_files} files with {report.index_entries:,} entries",

@@ -355,7 +355,7 @@ class CommitLog:
 
     def load(self) -> None:
         """Find the files. An unfinished last one, left by a crash while it was being reserved, is deleted. Blocks."""
-        self._cut_mark.finish(file_bytes=self.file_bytes)
+        self._cut_mark.finish(self._directories, file_bytes=self.file_bytes)
         row = load_row(self._disk, self._directories, file_bytes=self.file_bytes, key=KEY)
         if row and row[-1].size < self.file_bytes:
             self._drop_unfinished(row.pop())

@@ -57,6 +57,7 @@ class StoreReport:
     log_begin: int = 0
     log_end: int = 0
     log_files: int = 0
+    log_file_bytes: int = 0  # the size of each
     records: int = 0
     lost_records: int = 0  # places in queues whose message is not in the log
     queues: int = 0
@@ -118,9 +119,12 @@ class _Inspection:
 
     def _scan(self, log: LogFiles) -> None:
         report = self._report
-        report.log_begin, report.log_files = log.begin, len(log.files)
+        report.log_begin, report.log_files, report.log_file_bytes = log.begin, len(log.files), log.file_bytes
         for path in log.short:
             report.add("log", path.name, "shorter than the others: it was just being made", is_damage=False)
+        if log.cut is not None:
+            text = "a crash interrupted a start that cut its end off: the next start finishes that"
+            report.add("log", log.cut.name, text, is_damage=False)
         total = len(log.files) * log.file_bytes
         scan = LogScan(log, log.begin, check_crc=True, trusted_ms=NEVER)
         told = 0
@@ -189,6 +193,8 @@ class _Inspection:
             opened = log.open_files.get(file.path)
             while at < log.file_bytes:
                 data = opened.pread(min(1 << 22, log.file_bytes - at), at)
+                if not data:  # a file that is being cut has no more
+                    break
                 if data.count(0) != len(data):
                     text = "bytes behind the last record are no record: the next start cuts them off"
                     self._report.add("log", f"{end}", text, is_damage=False)

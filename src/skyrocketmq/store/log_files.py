@@ -16,6 +16,7 @@ from skyrocketmq.ports import Disk
 from skyrocketmq.store.checkpoint import load_checkpoint
 from skyrocketmq.store.commit_log import KEY, LogFile
 from skyrocketmq.store.consume_queue import CELL
+from skyrocketmq.store.cut_mark import CUT_NAME, CutMark
 from skyrocketmq.store.file_rows import load_row
 from skyrocketmq.store.open_files import OpenFiles
 from skyrocketmq.store.snapshot import load_snapshot
@@ -33,8 +34,12 @@ class LogFiles:
             disk, config.commit_log_directories, file_bytes=config.commit_log_file_bytes, key=KEY, may_be_short=True
         )
         self.file_bytes = config.commit_log_file_bytes
-        self.short = [file.path for file in row if file.size < self.file_bytes]
-        self.files = [LogFile(file.start, file.path) for file in row if file.size == self.file_bytes]
+        cut = CutMark(disk, config.root_path / CUT_NAME).load()
+        cut_path = None if cut is None else cut.find(disk, config.commit_log_directories)
+        short = [file.path for file in row if file.size < self.file_bytes]
+        self.short = [path for path in short if path != cut_path]
+        self.cut = cut_path if cut_path in short else None  # short for a moment only: the next start finishes that
+        self.files = [LogFile(file.start, file.path) for file in row if file.path not in self.short]
         self.open_files = OpenFiles(disk, count_max=8, writable=False)
 
     @property

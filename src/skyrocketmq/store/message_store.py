@@ -35,6 +35,7 @@ from skyrocketmq.store.cold_reads import ColdReads, Pending, Steps
 from skyrocketmq.store.commit_log import CommitLog
 from skyrocketmq.store.consume_queue import ConsumeQueue
 from skyrocketmq.store.consume_queues import ConsumeQueues
+from skyrocketmq.store.cut_mark import CUT_NAME
 from skyrocketmq.store.file_rows import make_directories
 from skyrocketmq.store.flushing import LogFlusher
 from skyrocketmq.store.index import Index
@@ -120,7 +121,7 @@ class MessageStore:
             disk,
             config.commit_log_directories,
             file_bytes=config.commit_log_file_bytes,
-            cut_mark=config.root_path / "cut.json",
+            cut_mark=config.root_path / CUT_NAME,
             read_only=config.read_only_commit_log_directories,
         )
         self.queues = ConsumeQueues(disk, config.root_path / "consumequeue", file_bytes=config.queue_file_bytes)

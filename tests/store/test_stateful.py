@@ -228,3 +228,17 @@ def test_a_store_keeps_its_promises_over_many_more_lives() -> None:
             max_examples=300, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
+
+
+@pytest.mark.parametrize("after", range(4))
+def test_a_file_that_two_reserve_at_once_is_not_trusted_after_a_failed_sync_of_either(after: int) -> None:
+    """The first message does not wait for the file that a helper thread is making: it makes the same file itself."""
+    for seed in range(4):
+        lives = StoreLives()
+        try:
+            lives.meets_a_failed_sync(after=after)
+            lives.stores_a_message(topic="T0", queue_id=0, size=0, waits=True)
+            lives.heals()
+            lives.loses_power(seed=seed)
+        finally:
+            lives.teardown()

@@ -161,6 +161,10 @@ class Upkeep:
                 logger.warning("next log file not reserved yet", extra={"path": str(path), "error": str(error)})
                 if self._log.spare_failed(path):
                     await run_to_end(self._disk, self._disk.unlink, path)
+                elif not isinstance(error, StoreError):
+                    # A roll has made the file meanwhile and writes to it: if it was the sync that failed, messages
+                    # may have been among what it could not write, and the next sync would not say so.
+                    self._flusher.fail(error)
                 await self._clock.sleep(RETRY_S)
                 self._spare_wanted.set()
             except asyncio.CancelledError:

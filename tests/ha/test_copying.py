@@ -264,7 +264,7 @@ async def test_a_record_that_came_in_part_is_asked_for_again_as_a_whole() -> Non
         reports.append(int.from_bytes(await reader.readexactly(8), "big"))
         half = pair.master.log_bytes()[:100]
         writer.write(encode_piece_head(0, len(half)) + half)
-        await reader.readexactly(8)  # it is at the slave
+        await reader.read(8)  # it is at the slave
         writer.close()
 
     async with open_pair() as pair:
@@ -277,9 +277,60 @@ async def test_a_record_that_came_in_part_is_asked_for_again_as_a_whole() -> Non
         await pair.slave.start()
         await until(lambda: len(reports) > 2)
         assert set(reports) == {0}, "its master may be another one by now, with another record there"
-        server.close()
         await pair.slave.stop()
+        server.close()
+        await server.wait_closed()
         pair.slave.settings["store"]["ha_master_address"] = good
         await pair.slave.start()
         await pair.caught_up()
         pair.assert_equal()
+
+
+async def test_a_failure_that_nobody_thought_of_is_said_and_is_not_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    async with open_pair() as pair:
+        await pair.slave.stop()
+        await pair.master.make_topic()
+        await pair.master.send_many(10)
+        good, pair.slave.settings["store"]["ha_master_address"] = pair.master.ha_address, "no..host:10912"
+        await pair.slave.start()  # looking up such a name raises what no other does: UnicodeError
+        await until(lambda: caplog.text.count("unexpected failure, going on") == 2)
+        follower = pair.slave.broker.replication._follower
+        assert follower is not None
+        follower._set_ha_address(good)
+        await pair.caught_up()
+        pair.assert_equal()
+
+
+async def test_slaves_of_a_slave_drop_the_record_that_it_dropped() -> None:
+    closing = asyncio.Event()
+    first, second = b"", b""
+
+    async def send_half_then_another(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert await reader.readexactly(8) == bytes(8)
+        piece = second if closing.is_set() else first[:-50]
+        writer.write(encode_piece_head(0, len(piece)) + piece)
+        await closing.wait()
+        if piece == second:
+            await _read_all(reader)  # until the slave goes
+        writer.close()
+
+    async with open_pair(slaves=2, check=False) as pair:  # the other record is no good one: its CRC is the first's
+        await pair.master.make_topic()
+        middle, last = pair.slaves
+        for slave in pair.slaves:
+            await slave.stop()
+        await pair.master.send_many(2, body=BODY)
+        first = pair.master.log_bytes()[: pair.master.store.log.max_offset // 2]
+        second = first.replace(b"x" * 900, b"y" * 900)
+        server = await asyncio.start_server(send_half_then_another, "127.0.0.1", 0)
+        middle.settings["store"]["ha_master_address"] = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        await middle.start()
+        last.settings["store"]["ha_master_address"] = middle.ha_address
+        await last.start()
+        await until(lambda: last.store.log.max_offset == len(first) - 50)
+        closing.set()
+        await until(lambda: last.store.log.whole_offset == len(first))
+        assert last.log_bytes() == middle.log_bytes() == second
+        await middle.stop()
+        server.close()
+        await server.wait_closed()

@@ -19,6 +19,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from skyrocketmq.broker.identity import BrokerIdentity
@@ -33,7 +34,7 @@ from skyrocketmq.ha.master import MasterOptions
 from skyrocketmq.ha.slave import SlaveOptions
 from skyrocketmq.net import Client, format_address, parse_address
 from skyrocketmq.net.configured import client_options, client_tls
-from skyrocketmq.ports import Clock, Disk, Link
+from skyrocketmq.ports import Clock, Disk, Link, every
 from skyrocketmq.store import MessageStore
 from skyrocketmq.store.replica import LogCopy, NotContinuous
 
@@ -50,6 +51,7 @@ BACKOFF_MAX_S: Final = 0.5
 ADDRESS_CHARACTERS_MIN: Final = 6  # of haMasterAddress: anything shorter is no address, as for Apache's slaves
 PREPARE_PATIENCE_S: Final = 10.0
 LOOK_UP_TIMEOUT_S: Final = 1.0
+RESTART_PAUSE_S: Final = 1.0
 HA_PORT_STEP: Final = 1  # a broker's replication port follows its own
 
 
@@ -139,6 +141,10 @@ def _client_of(config: BrokerConfig, *, clock: Clock, link: Link) -> Client:
     )
 
 
+def _failed(name: str, error: Exception) -> None:
+    logger.error("unexpected failure, going on", extra={"task": name, "error": str(error)}, exc_info=error)
+
+
 class _Follower:
     """A slave's two ways to its master: the log through the replication port, the tables by requests."""
 
@@ -201,11 +207,11 @@ class _Follower:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        create = asyncio.get_running_loop().create_task
-        tasks = [
-            create(self._service.run(), name="replicate"),
-            create(self._copy_tables(), name="copy the master's tables"),
-        ]
+        create, tasks = asyncio.get_running_loop().create_task, list[asyncio.Task[None]]()
+        for name, work in (("replicate", self._service.run), ("copy the master's tables", self._copy_tables)):
+            # Neither ends by itself; whatever nobody thought of must not end it for good, and unnoticed, either.
+            again = every(RESTART_PAUSE_S, work, clock=self._clock, first_after=0, on_error=partial(_failed, name))
+            tasks.append(create(again, name=name))
         try:
             yield
         finally:

@@ -114,7 +114,7 @@ class SlaveTables:
                 return False
             try:
                 await copy(master)
-            except (MQError, OSError) as error:
+            except (MQError, OSError, ValueError) as error:  # a figure may be none
                 if name not in self._failing:  # a master that is gone is reported once
                     logger.warning("table not copied", extra={"table": name, "master": master, "error": str(error)})
                 self._failing.add(name)

@@ -236,7 +236,8 @@ def _print_report(report: StoreReport, output: Output, *, to_stderr: bool = Fals
     ]
     for finding in report.findings:
         kind = "damage" if finding.is_damage else "note"
-        help_text = " (repair builds it again)" if finding.can_repair else ""
+        help_text = " (repair keeps them)" if finding.part == "log" else " (repair builds it again)"
+        help_text = help_text if finding.can_repair else ""
         lines.append(f"{kind:<12} {finding.part} {finding.where}: {finding.what}{help_text}")
     lines.append("result       " + ("intact" if report.is_intact else "damaged"))
     typer.echo("\n".join(lines), err=to_stderr)

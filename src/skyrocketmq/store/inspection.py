@@ -8,7 +8,7 @@ the torn end that a crash leaves, is only noted. Rule 3: a finding says where, w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -20,10 +20,11 @@ from skyrocketmq.ports import Disk
 from skyrocketmq.store.checkpoint import CheckpointTimes, load_checkpoint
 from skyrocketmq.store.commit_log import NEVER
 from skyrocketmq.store.inspection_index import IndexCheck
-from skyrocketmq.store.inspection_queues import QueueChecks
+from skyrocketmq.store.inspection_queues import QueueCheck, QueueChecks
 from skyrocketmq.store.key_hash import TopicKeys
 from skyrocketmq.store.log_files import LogFiles, require_log
 from skyrocketmq.store.log_scan import LogScan
+from skyrocketmq.store.next_start import NextStart, cut_by_next_start, foresee
 from skyrocketmq.store.record_shape import RecordShape, split_unique_key
 from skyrocketmq.store.snapshot import load_snapshot
 from skyrocketmq.wire.json_dialect import parse
@@ -67,6 +68,7 @@ class StoreReport:
     findings: list[Finding] = field(default_factory=list)
     broken_queues: list[tuple[str, int]] = field(default_factory=list)
     is_index_broken: bool = False
+    is_cut_by_next_start: bool = False  # good messages behind a damaged one would be lost
     broken_configs: list[str] = field(default_factory=list)  # those whose .bak is good
 
     @property
@@ -107,10 +109,13 @@ class _Inspection:
         try:
             self._scan(log)
             self._look_behind_end(log)
+            queues = list(self._queues.finish(report.log_begin, self._bad))
+            next_start = foresee(disk, self._config, log, was_clean=report.was_clean, queues_end=self._queues.log_end)
+            self._judge_bad_records(log, next_start)
         finally:
             log.open_files.close()
-        self._judge_queues()
-        self._judge_index()
+        self._judge_queues(queues, next_start)
+        self._judge_index(next_start)
         self._check_checkpoint()
         self._check_configs()
         return report
@@ -201,12 +206,20 @@ class _Inspection:
                     return
                 at += len(data)
 
+    def _judge_bad_records(self, log: LogFiles, next_start: NextStart) -> None:
+        """Damage above the last checkpoint looks like a torn end to a start, which throws away all behind it."""
+        end, count = cut_by_next_start(self._config, log, next_start, self._bad)
+        if count:
+            self._report.is_cut_by_next_start = True
+            text = f"the next start takes this for the torn end, and cuts off {count} good messages behind it"
+            self._report.add("log", f"{end}", text, can_repair=True)
+
     # ------------------------------------------------------------------------------------------- queues and index
 
-    def _judge_queues(self) -> None:
+    def _judge_queues(self, queues: Sequence[QueueCheck], next_start: NextStart) -> None:
         report = self._report
         known = self._known_topics()
-        for queue in self._queues.finish(report.log_begin, self._bad):
+        for queue in queues:
             report.queues += 1
             report.cells += queue.cells
             report.lost_records += queue.lost
@@ -214,8 +227,12 @@ class _Inspection:
             if queue.lost:
                 ranges = ", ".join(f"{first}..{last}" for first, last in queue.lost_ranges[:5])
                 report.add("queue", name, f"{queue.lost} messages are not in the log: offsets {ranges}")
-            is_late = not report.was_clean and queue.wrong == queue.missing_at_end and not queue.strays
-            if queue.is_absent and queue.topic not in known:
+            is_at_end = queue.wrong == queue.missing_at_end and not queue.strays
+            is_late = not report.was_clean and is_at_end and queue.missing_from >= next_start.queues_from
+            if next_start.rebuilds(queue.topic, queue.queue_id):
+                text = "was just being built again from the log: the next start does that anew"
+                report.add("queue", name, text, is_damage=False)
+            elif queue.is_absent and queue.topic not in known:
                 report.add("queue", name, "is not there: its topic was deleted", is_damage=False)
             elif is_late and queue.wrong:
                 text = f"{queue.wrong} messages are not in it yet: the next start adds them"
@@ -241,13 +258,17 @@ class _Inspection:
             pass
         return topics
 
-    def _judge_index(self) -> None:
+    def _judge_index(self, next_start: NextStart) -> None:
         report, index = self._report, self._index
         if not self._config.index_enable:
             return
         trouble = index.finish(report.log_end)
         report.index_files, report.index_entries = index.file_count, index.entry_count
-        if trouble and index.is_merely_late and not report.was_clean:
+        is_late = index.is_merely_late and not report.was_clean and index.missing_from >= next_start.index_from
+        if next_start.rebuilds_index:
+            text = "was just being built again from the log: the next start does that anew"
+            report.add("index", "", text, is_damage=False)
+        elif trouble and is_late:
             report.add("index", "", f"{trouble}: the next start adds them", is_damage=False)
         elif trouble:
             report.is_index_broken = True

@@ -36,6 +36,7 @@ class IndexCheck:
         self._names = [
             name for name in disk.list(directory) if len(name) == NAME_DIGITS and name.isascii() and name.isdecimal()
         ]
+        self.missing_from = 0  # log offset of the first of these
         self._trouble = ""
         self._missing = 0
         self._entries = self._all_entries()
@@ -56,6 +57,7 @@ class IndexCheck:
         if found == (key_hash, log_offset):
             self._next = self._take()
         elif found is None:
+            self.missing_from = self.missing_from if self._missing else log_offset
             self._missing += 1
         else:
             self._trouble = f"the entry of the message at {log_offset} is missing, that of {found[1]} stands there"

@@ -38,6 +38,7 @@ class QueueCheck:
     matched: int = 0
     wrong: int = 0  # messages of the log that it does not have where they belong
     missing_at_end: int = 0  # of those, the ones behind its end
+    missing_from: int = 0  # log offset of the first of these
     strays: int = 0  # places that lead to no message
     lost: int = 0  # messages that it has a place for and the log has not
     lost_ranges: list[tuple[int, int]] = field(default_factory=list)
@@ -53,6 +54,7 @@ class QueueChecks:
         self._disk = disk
         self._file_bytes = file_bytes
         self._queues: dict[tuple[str, int], QueueCheck] = {}
+        self.log_end = 0  # where the newest message ends that a queue knows; after `finish`
         for topic in disk.list(directory):
             for name in disk.list(directory / topic):
                 if name.isascii() and name.isdecimal():
@@ -82,9 +84,12 @@ class QueueChecks:
         cell = self._cell(queue, offset)
         if cell == expected:
             queue.matched += 1
+            queue.missing_at_end = 0
         elif cell is None or cell[0] <= expected[0]:
             queue.wrong += 1
-            queue.missing_at_end += cell is None or cell == NOTHING
+            if cell is None or cell == NOTHING:
+                queue.missing_from = queue.missing_from if queue.missing_at_end else expected[0]
+                queue.missing_at_end += 1
 
     def _cell(self, queue: QueueCheck, offset: int) -> Cell | None:
         at = offset * CELL_BYTES
@@ -118,6 +123,7 @@ class QueueChecks:
                 queue.cells += 1
                 if size == FILLER_SIZE or log_offset < log_begin:
                     continue
+                self.log_end = max(self.log_end, log_offset + size)
                 if not any(begin <= log_offset < end for begin, end in bad):
                     leading += 1
                 elif offset >= queue.next_offset:  # no message behind it has told that it is lost

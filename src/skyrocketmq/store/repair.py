@@ -56,7 +56,7 @@ def plan_repair(report: StoreReport) -> RepairPlan:
         configs=tuple(report.broken_configs),
         queues=tuple(report.broken_queues),
         index=report.is_index_broken,
-        opens=not report.was_clean or has_notes,
+        opens=not report.was_clean or has_notes or report.is_cut_by_next_start,
     )
 
 

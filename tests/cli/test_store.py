@@ -265,3 +265,18 @@ def test_a_dump_begins_and_ends_where_it_is_told(root: Path, capsys: pytest.Capt
     code, _, err = run(capsys, "dump", root, "--from", str(third.log_offset + 1))
     assert code == 2
     assert f"no record begins at {third.log_offset + 1}" in err
+
+
+def test_long_work_tells_how_far_it_is(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skyrocketmq.cli.store.PROGRESS_EVERY_S", 0.0)
+    _, out, err = run(capsys, "check", root)
+    assert "checked 0 of 0 MiB of the log" in err
+    assert "of the log" not in out
+    break_queue_cell(root)
+    code, _, err = run(capsys, "repair", root, "--yes")
+    assert code == 0
+    said = [line.split(" 0 of 0 MiB")[0] for line in err.splitlines() if line.endswith("MiB of the log")]
+    assert list(dict.fromkeys(said)) == ["checked", "built again from"]
+    assert said[-1] == "checked", "and what was mended is looked at again"

@@ -216,3 +216,25 @@ async def test_a_check_tells_what_the_next_start_does_with_a_damaged_message(
 
 def stored(disk: FaultyDisk) -> list[int]:
     return [int(message.body[:5]) for message in dump(disk, CONFIG)]
+
+
+async def test_a_check_and_a_repair_tell_how_far_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skyrocketmq.store.progress.told.__kwdefaults__", {"every": 1000})
+    disk = await filled()
+    lose_queues_and_index(disk)
+    checking: list[tuple[int, int]] = []
+    report = inspect(disk, CONFIG, progress=lambda done, total: checking.append((done, total)))
+    mending: list[tuple[int, int]] = []
+    await repair(
+        plan_repair(report),
+        CONFIG,
+        disk=disk,
+        clock=ManualClock(),
+        progress=lambda done, total: mending.append((done, total)),
+    )
+    passes = "".join("." if done < total else "|" for done, total in mending)
+    assert checking == sorted(checking)
+    assert len(checking) > 5
+    assert checking[-1] == (3 * 4096, 3 * 4096)
+    assert passes[-1] == "|"
+    assert "....." in passes, "the log is read to build queues and index, and that is told"

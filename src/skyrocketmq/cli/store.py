@@ -94,7 +94,8 @@ def repair(
                 typer.echo(f"  {number}. {step}", err=True)
             if not yes and not typer.confirm("Go on?", err=True):
                 raise typer.Exit(DAMAGED)
-            asyncio.run(carry_out(plan, store_config, disk=disk, clock=SystemClock(), lock=lock))
+            progress = _Progress("built again from")
+            asyncio.run(carry_out(plan, store_config, disk=disk, clock=SystemClock(), lock=lock, progress=progress))
             report = _inspect(disk, store_config)
     _print_report(report, output)
     raise typer.Exit(0 if report.is_intact else DAMAGED)
@@ -197,13 +198,14 @@ def _has_files(directory: Path) -> bool:
 def _inspect(disk: LocalDisk, config: StoreConfig) -> StoreReport:
     from skyrocketmq.store.inspection import inspect
 
-    return inspect(disk, config, progress=_Progress())
+    return inspect(disk, config, progress=_Progress("checked"))
 
 
 class _Progress:
     """A line on standard error every few seconds; on a terminal it stays one line."""
 
-    def __init__(self) -> None:
+    def __init__(self, verb: str) -> None:
+        self._verb = verb
         self._clock = SystemClock()
         self._told_at = self._clock.monotonic()
         self._has_told = False
@@ -214,7 +216,7 @@ class _Progress:
         if now - self._told_at < PROGRESS_EVERY_S and not (is_over and self._has_told):
             return
         self._told_at, self._has_told = now, True
-        text = f"checked {done >> 20:,} of {total >> 20:,} MiB of the log"
+        text = f"{self._verb} {done >> 20:,} of {total >> 20:,} MiB of the log"
         on_terminal = sys.stderr.isatty()
         print(f"\r{text}" if on_terminal else text, end="" if on_terminal and not is_over else "\n", file=sys.stderr)
 

@@ -8,7 +8,7 @@ the torn end that a crash leaves, is only noted. Rule 3: a finding says where, w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -25,6 +25,7 @@ from skyrocketmq.store.key_hash import TopicKeys
 from skyrocketmq.store.log_files import LogFiles, require_log
 from skyrocketmq.store.log_scan import LogScan
 from skyrocketmq.store.next_start import NextStart, cut_by_next_start, foresee
+from skyrocketmq.store.progress import Progress, told
 from skyrocketmq.store.record_shape import RecordShape, split_unique_key
 from skyrocketmq.store.snapshot import load_snapshot
 from skyrocketmq.wire.json_dialect import parse
@@ -33,9 +34,6 @@ from skyrocketmq.wire.records import ScannedRecord
 __all__ = ["Finding", "StoreReport", "inspect"]
 
 SHAPES_MAX: Final = 10_000
-PROGRESS_EVERY: Final = 1 << 24  # bytes of the log
-Progress = Callable[[int, int], object]
-"""Called now and then with how many bytes of the log are done, and how many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +128,12 @@ class _Inspection:
         if log.cut is not None:
             text = "a crash interrupted a start that cut its end off: the next start finishes that"
             report.add("log", log.cut.name, text, is_damage=False)
-        total = len(log.files) * log.file_bytes
+        last = log.files[-1].start + log.file_bytes if log.files else 0
         scan = LogScan(log, log.begin, check_crc=True, trusted_ms=NEVER)
-        told = 0
         self._index.begin(log.begin, scan.bad)
-        for record in scan.records():
+        for record in told(scan.records(), self._progress, begin=log.begin, end=last):
             report.records += 1
             self._check_record(record)
-            if record[4] - told >= PROGRESS_EVERY:
-                told = record[4]
-                self._progress(record[4] - log.begin, total)
-        self._progress(total, total)
         report.log_end, self._bad = scan.end, scan.bad
         for begin, end in scan.bad:
             report.add("log", f"{begin}", f"{end - begin} bytes hold no good record: what was there is lost")

@@ -19,7 +19,7 @@ All of this runs in one helper thread before anybody else sees the store.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -33,6 +33,7 @@ from skyrocketmq.store.consume_queues import ConsumeQueues
 from skyrocketmq.store.dispatch import Dispatcher
 from skyrocketmq.store.index import Index
 from skyrocketmq.store.log_scan import LogScan, first_store_time
+from skyrocketmq.store.progress import Progress, told
 from skyrocketmq.store.rebuild_note import Rebuilding, RebuildNote
 from skyrocketmq.store.snapshot import Snapshot
 from skyrocketmq.wire.records import ScannedRecord
@@ -63,6 +64,7 @@ class RecoveryWishes:
 
     queues: tuple[tuple[str, int], ...] = ()  # topic and id of queues to build from the log
     rebuilds_index: bool = False
+    progress: Progress | None = None  # hears how far the log was read
     trusts_all: bool = False  # keep every good record, also behind a bad one that nobody says was ever synced
 
 
@@ -252,7 +254,7 @@ class Recovery:
             self._log, start, check_crc=self._check_crc, trusted_end=trusted_end, trusted_ms=self._trusted_ms
         )
         dispatcher.gapped |= self._lost
-        for record in scan.records():
+        for record in self._told(scan, start, self._log.file_starts[-1] + self._log.file_bytes):
             to_queues, to_index = record[4] >= queues_from, record[4] >= index_from
             if to_queues or to_index:
                 dispatcher.dispatch(record, to_queues=to_queues, to_index=to_index)
@@ -308,7 +310,7 @@ class Recovery:
         lost = {(queue.topic.encode(), queue.queue_id) for queue in self._lost}
         end = self._report.end
         scan = LogScan(self._log, self._log.min_offset, check_crc=self._check_crc, trusted_end=end, stop=end)
-        for record in scan.records():
+        for record in self._told(scan, int(self._log.min_offset), end):
             dispatcher.dispatch(record, to_queues=(record[1], record[2]) in lost, to_index=self._is_index_lost)
         for queue, end in ends.items():
             if queue.max_offset < end:  # its newest messages are gone; groups have come so far all the same
@@ -330,6 +332,11 @@ class Recovery:
         key = queue.topic, queue.queue_id
         noted = max((end for *named, end in self._cut_off.queues if tuple(named) == key), default=0)
         return max(noted, self._snapshot.queue_end(*key) if self._snapshot is not None else 0)
+
+    def _told(self, scan: LogScan, begin: int, end: int) -> Iterator[ScannedRecord]:
+        """The records; a tool that asked for it hears how far they are."""
+        progress = self._wishes.progress
+        return scan.records() if progress is None else told(scan.records(), progress, begin=begin, end=end)
 
     def _dispatcher(self, *, is_complete: bool) -> Dispatcher:
         return Dispatcher(

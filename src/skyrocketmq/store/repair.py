@@ -20,6 +20,7 @@ from skyrocketmq.ports import Clock, Disk, FileLock
 from skyrocketmq.store.inspection import StoreReport
 from skyrocketmq.store.log_files import LogFiles, require_log
 from skyrocketmq.store.message_store import MessageStore
+from skyrocketmq.store.progress import Progress
 from skyrocketmq.store.recovery import Recovered, RecoveryWishes
 from skyrocketmq.store.threads import run_to_end
 
@@ -61,14 +62,20 @@ def plan_repair(report: StoreReport) -> RepairPlan:
 
 
 async def repair(
-    plan: RepairPlan, config: StoreConfig, *, disk: Disk, clock: Clock, lock: FileLock | None = None
+    plan: RepairPlan,
+    config: StoreConfig,
+    *,
+    disk: Disk,
+    clock: Clock,
+    lock: FileLock | None = None,
+    progress: Progress | None = None,
 ) -> Recovered:
-    """Carry out the plan; `lock` is the store's, if the caller holds it already.
+    """Carry out the plan; `lock` is the store's, if the caller holds it already; `progress` is told in a helper thread.
 
     Raises `StoreLocked` if a broker has the store, `StoreError` or `OSError`.
     """
     root = config.root_path
-    wishes = RecoveryWishes(queues=plan.queues, rebuilds_index=plan.index, trusts_all=True)
+    wishes = RecoveryWishes(queues=plan.queues, rebuilds_index=plan.index, progress=progress, trusts_all=True)
     with ExitStack() as locked:
         if lock is None:  # before the first byte is written
             locked.callback((await run_to_end(disk, disk.lock, root / "lock")).release)

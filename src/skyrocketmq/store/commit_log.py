@@ -44,6 +44,7 @@ logger = logging.getLogger(__name__)
 KEY: Final = "mappedFileSizeCommitLog"
 OPEN_FILES_MAX: Final = 64
 WARM_BYTES: Final = 64 << 20  # read through the map without asking the page cache whether it is there
+WRITE_AGAIN_BYTES: Final = 1 << 20
 NEVER: Final = 1 << 63
 SCAN_BYTES: Final = 4 << 20
 
@@ -390,6 +391,23 @@ class CommitLog:
         if end % self.file_bytes and start in self._files:
             self._continue(self._files[start], erase=erase)
         self.flushed_offset = LogOffset(min(trusted_end, end))
+
+    def write_again(self) -> None:
+        """Write and sync what is not known to be durable, as it was found: the system may take it for written. Blocks.
+
+        Raises `OSError` if the disk fails again.
+        """
+        for file in self.files:
+            at, end = max(self.flushed_offset - file.start, 0), min(self.max_offset - file.start, self.file_bytes)
+            if at >= end:
+                continue
+            opened = self.open_files.get(file.path)
+            while at < end:
+                data = opened.pread(min(WRITE_AGAIN_BYTES, end - at), at)
+                opened.pwrite(data, at)
+                at += len(data)
+            opened.fdatasync()
+        self.flushed_offset = self.max_offset
 
     def _continue(self, file: LogFile, *, erase: bool) -> None:
         opened = self.open_files.get(file.path)

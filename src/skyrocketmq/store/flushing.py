@@ -49,6 +49,7 @@ class LogFlusher:
         self, log: CommitLog, *, clock: Clock, state: RunningState, statistics: StoreStatistics, timeout_ms: int
     ) -> None:
         self.timeout_ms = timeout_ms
+        self.on_failed: Callable[[], None] = _nobody  # called once, when a sync has failed
         self._log = log
         self._clock = clock
         self._state = state
@@ -118,6 +119,7 @@ class LogFlusher:
                 "flush failed: the store takes no more messages; check the disk and restart",
                 extra={"flushed": self._log.flushed_offset, "written": self._log.max_offset, "error": str(error)},
             )
+            self.on_failed()
         waiters, self._waiters = self._waiters, deque()
         for waiter in waiters:
             waiter.callback(PutStatus.FLUSH_DISK_TIMEOUT)
@@ -180,3 +182,7 @@ class LogFlusher:
         waiters, self._waiters = self._waiters, deque()
         for waiter in waiters:
             waiter.callback(PutStatus.FLUSH_DISK_TIMEOUT)
+
+
+def _nobody() -> None:
+    """Nobody notes failed syncs."""

@@ -65,6 +65,7 @@ __all__ = ["MessageStore", "NewMessage", "PutResult"]
 
 logger = logging.getLogger(__name__)
 
+SYNC_FAILED: Final = b"a sync failed"  # in the file `abort`, which is empty otherwise
 UNKNOWN_HOST: Final = bytes(8)
 CLOSING_ATTEMPTS: Final = 3
 NOWHERE: Final = LogOffset(-1)
@@ -149,6 +150,7 @@ class MessageStore:
             statistics=self.statistics,
             timeout_ms=config.sync_flush_timeout_ms,
         )
+        self.flusher.on_failed = self._note_failed_sync
         self._upkeep = Upkeep(
             config,
             disk=disk,
@@ -251,7 +253,20 @@ class MessageStore:
             wishes=self._wishes,
         ).run()
         recovered.newest_ms = recovered.newest_ms or times.log_ms
+        if not is_clean and self._disk.read(self._path("abort")) == SYNC_FAILED:
+            self.log.write_again()
+            self._disk.replace(self._path("abort"), b"")
         return recovered
+
+    def _note_failed_sync(self) -> None:
+        """Let the next start know that what it finds in the page cache may never have reached the disk.
+
+        After a failed sync the system takes the pages for written: another sync would pass them over.
+        """
+        try:
+            self._disk.replace(self._path("abort"), SYNC_FAILED)
+        except OSError as error:
+            logger.error("failed sync not noted", extra={"error": str(error)})
 
     @staticmethod
     def _extensions(disk: Disk, config: StoreConfig) -> QueueExtensions:

@@ -70,6 +70,8 @@ class FileContent:
             pages = set(_pages(position, position + len(data)))
             self._dirty |= pages
             self._cold -= pages
+            for page in pages:
+                self._doomed.pop(page, None)  # also if the bytes are the same: they will be written again
             self._written_pages |= {page for page in pages if page >= self._reserved_pages}
 
     def pages_needed(self, start: int, end: int) -> int:

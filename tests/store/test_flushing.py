@@ -264,7 +264,7 @@ async def test_a_real_disk_flushes(tmp_path: Path) -> None:
 async def test_the_next_file_is_warmed_up_and_locked_and_let_go_once_the_log_has_left_it() -> None:
     clock = ManualClock()
     disk = memory_disk()
-    async with open_store(disk, store_config(warm_files=True, warm_flush_pages=1), clock=clock) as store:
+    async with open_store(disk, store_config(warm_files=True, warm_step_pages=1), clock=clock) as store:
         await clock.settle()
         first, second, third = (ROOT / "commitlog" / f"{number * 4096:020d}" for number in range(3))
         assert disk.pinned == [first]

@@ -181,10 +181,17 @@ class StoreConfig(Section, title="store"):
         doc="append to memory, write to the file a little later; with ASYNC_FLUSH on masters only",
     )
     transient_pool_count: int = conf(
-        "transientStorePoolSize", default=5, doc="buffers of that pool, each the size of a commit log file", at_least=1
+        "transientStorePoolSize",
+        default=5,
+        doc="buffers of that pool, each the size of a commit log file",
+        at_least=1,
+        unused="the pool takes the memory of what waits in it: commitCommitLogLeastPages, one file's worth at most",
     )
     transient_pool_fail_fast: bool = conf(
-        "fastFailIfNoBufferInStorePool", default=False, doc="refuse sends when that pool is empty", changeable=True
+        "fastFailIfNoBufferInStorePool",
+        default=False,
+        doc="refuse sends when that pool has no buffer left",
+        unused="no send ever waits for a buffer; a pool that cannot be written refuses sends at once",
     )
     commit_interval_ms: int = conf(
         "commitIntervalCommitLog",
@@ -207,9 +214,16 @@ class StoreConfig(Section, title="store"):
         changeable=True,
         at_least=1,
     )
-    warm_files: bool = conf("warmMapedFileEnable", default=False, doc="touch the pages of a file before it is used")
-    warm_flush_pages: int = conf(
-        "flushLeastPagesWhenWarmMapedFile", default=4096, doc="flush after so many of them", at_least=1
+    warm_files: bool = conf(
+        "warmMapedFileEnable",
+        default=False,
+        doc="read the pages of a file into memory, and lock them, before it is used",
+    )
+    warm_step_pages: int = conf(
+        "flushLeastPagesWhenWarmMapedFile",
+        default=4096,
+        doc="so many of them are read at once; nothing is written, so there is nothing to flush",
+        at_least=1,
     )
 
     # cleaning

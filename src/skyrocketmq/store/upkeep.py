@@ -178,7 +178,7 @@ class Upkeep:
 
     async def _warm_up(self, path: Path) -> None:
         """Bring a file into memory before it is used, and let go of those that the log has left."""
-        pages = self._config.warm_flush_pages
+        pages = self._config.warm_step_pages
         try:
             unpin = await run_to_end(self._disk, warm_up, self._disk, path, self._log.file_bytes, step_pages=pages)
         except OSError as error:

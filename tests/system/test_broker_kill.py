@@ -29,7 +29,7 @@ from tests.broker.requests import as_version_1, properties_text, pull_frame, sen
 from tests.cli.processes import BIN, Running, running
 from tests.store.reader import Record, Sizes, check_store, read_records
 
-KILLS = int(os.environ.get("BROKER_KILLS", "10"))
+KILLS = int(os.environ.get("BROKER_KILLS", "5"))  # with each way to flush
 TOPICS = ("Orders", "Payments")
 QUEUES = 4
 PRODUCERS = 3
@@ -174,10 +174,11 @@ def check_files(store: Path, load: Load) -> int:
 
 @pytest.mark.system
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 def test_every_acknowledged_message_survives_kills_under_load(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    flush: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "broker.conf").write_text(CONF + f"storePathRootDir={tmp_path}/store\n")
+    (tmp_path / "broker.conf").write_text(CONF + f"storePathRootDir={tmp_path}/store\nflushDiskType={flush}\n")
     chance = random.Random(7)
     load = Load(chance)
     sent = 0
@@ -216,7 +217,7 @@ def test_every_acknowledged_message_survives_kills_under_load(
     stored_count = check_files(tmp_path / "store", load)
     with capsys.disabled():
         print(
-            f"\n{KILLS} kills: {sent} messages sent, {stored_count} stored, {len(load.acknowledged)} "
+            f"\n{flush}, {KILLS} kills: {sent} messages sent, {stored_count} stored, {len(load.acknowledged)} "
             f"acknowledged; ready again after {statistics.median(restarts):.2f} s at the median"
         )
 

@@ -37,6 +37,7 @@ from skyrocketmq.store.consume_queue import ConsumeQueue
 from skyrocketmq.store.consume_queues import ConsumeQueues
 from skyrocketmq.store.cut_mark import CUT_NAME
 from skyrocketmq.store.file_rows import make_directories
+from skyrocketmq.store.flush_mark import FLUSHED_NAME, FlushMark
 from skyrocketmq.store.flushing import LogFlusher
 from skyrocketmq.store.index import Index
 from skyrocketmq.store.index_file import IndexLayout
@@ -149,6 +150,7 @@ class MessageStore:
             state=self.state,
             statistics=self.statistics,
             timeout_ms=config.sync_flush_timeout_ms,
+            mark=FlushMark(disk, config.root_path / FLUSHED_NAME),
         )
         self.flusher.on_failed = self._note_failed_sync
         self._upkeep = Upkeep(
@@ -249,6 +251,7 @@ class MessageStore:
             is_index_intact=is_index_intact,
             check_crc=self.config.check_crc_on_recover,
             delay_levels_ms=self.config.delay_levels_ms,
+            mark=self.flusher.mark,
             note=RebuildNote(self._disk, self._path("rebuild.json")),
             wishes=self._wishes,
         ).run()
@@ -298,6 +301,7 @@ class MessageStore:
             if self.extensions is not None:
                 closing.callback(self.extensions.close)
             closing.callback(self.log.close)
+            closing.callback(self.flusher.mark.close)
             closing.callback(self.flusher.close)
             if was_open and await self._save_everything():
                 await run_to_end(self._disk, self._remove_mark)
@@ -316,6 +320,7 @@ class MessageStore:
         return False
 
     def _remove_mark(self) -> None:
+        self.flusher.mark.remove()
         self._disk.unlink(self._path("abort"))
         self._disk.sync_directory(self.config.root_path)
 

@@ -13,7 +13,7 @@ from skyrocketmq.config import StoreConfig
 from skyrocketmq.errors import StoreError, StoreLocked
 from skyrocketmq.ports import LocalDisk
 from skyrocketmq.store import MessageStore
-from skyrocketmq.store.recovery import start_by_time
+from skyrocketmq.store.recovery import RecoveryWishes, start_by_time
 from skyrocketmq.testing.clock import ManualClock
 from skyrocketmq.testing.disk import FaultyDisk
 from tests.store.reader import Content, read_checkpoint, read_log
@@ -593,6 +593,33 @@ async def test_behind_a_bad_record_of_another_broker_s_log_the_synced_messages_s
         assert put_ok(store, new_message("T0", 0)).queue_offset == 10
     async with open_store(disk, clock=clock) as store:
         assert store.max_offset("T0", 0) == 11
+
+
+@pytest.mark.parametrize("was_clean", [True, False], ids=["clean stop", "kill"])
+async def test_a_rebuilt_queue_of_another_broker_gives_no_number_twice_though_its_last_message_is_damaged(
+    was_clean: bool,
+) -> None:
+    disk = memory_disk()
+    clock = ManualClock()
+    async with open_store(disk, clock=clock) as store:
+        for _ in range(7):
+            put_ok(store, new_message("Old", 0, b"x" * 100))
+        await clock.advance(10)
+        fill(store, 60)
+        await clock.advance(10)
+        put_ok(store, new_message("T0", 0, b"00060"))
+    records, _ = read_log(disk, ROOT, sizes_of(store_config()))
+    overwrite(disk, log_path(0), records[6].log_offset + 95, b"\xff")
+    disk.unlink(ROOT / "checkpoint.json")
+    if not was_clean:
+        disk.replace(ROOT / "abort", b"")
+    wishes = RecoveryWishes(queues=(("Old", 0),))
+    async with MessageStore.open(store_config(), disk=disk, clock=clock, wishes=wishes) as store:
+        assert store.recovered.rebuilt_queues == ["Old-0"]
+        assert put_ok(store, new_message("Old", 0, b"next")).queue_offset == 7
+        found = await store.read_messages("Old", 0, 0, 32)
+        assert found is not None
+        assert (found.count, found.next_offset) == (7, 8)
 
 
 async def test_an_unreadable_log_file_is_an_error_at_opening() -> None:

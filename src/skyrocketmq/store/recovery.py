@@ -117,6 +117,7 @@ class Recovery:
         self._trusted_ms = NEVER if self._wishes.trusts_all else 0
         self._lost: set[ConsumeQueue] = set()  # to be built from the beginning
         self._begun: set[ConsumeQueue] = set()  # their first message is known
+        self._own_ends: dict[ConsumeQueue, int] = {}  # what the queues' own files say, where there is no snapshot
         self._is_index_lost = index is not None and (
             not is_index_intact or self._wishes.rebuilds_index or self._cut_off.index
         )
@@ -233,6 +234,7 @@ class Recovery:
         newest = 0
         for queue in set(self._queues) - self._lost:
             queue.end_at(queue.find_end(), erase=False)
+            self._believe_end(queue)
             newest = max(newest, queue.log_end())
         starts = self._log.file_starts
         index_from = self._index.end_offset + 1 if self._index is not None else 0
@@ -254,6 +256,7 @@ class Recovery:
         queues_from = start_by_time(heads, self._times.safe_ms)
         for queue in set(self._queues) - self._lost:
             queue.end_at(queue.first_at_or_after(queues_from), erase=True)
+            self._believe_end(queue)
         index_from = queues_from
         index = self._index
         if index is not None and not self._is_index_lost:
@@ -349,11 +352,18 @@ class Recovery:
         self._report.index_rebuilt = self._is_index_lost
         self._report.bad_records = max(self._report.bad_records, scan.bad_count)
 
+    def _believe_end(self, queue: ConsumeQueue) -> None:
+        """Remember which number a queue has come to: if it is built again and its last message is damaged, nobody else
+        knows. Not if its last cell points to nowhere in the log: then the number may be nonsense as well."""
+        if 0 < queue.log_end() <= self._log.file_starts[-1] + self._log.file_bytes:
+            self._own_ends[queue] = int(queue.max_offset)
+
     def _known_end(self, queue: ConsumeQueue) -> int:
         """The number that a lost queue had come to, as far as anything still says so; 0 if nothing does."""
         key = queue.topic, queue.queue_id
         noted = max((end for *named, end in self._cut_off.queues if tuple(named) == key), default=0)
-        return max(noted, self._snapshot.queue_end(*key) if self._snapshot is not None else 0)
+        vouched = self._snapshot.queue_end(*key) if self._snapshot is not None else 0
+        return max(noted, vouched, self._own_ends.get(queue, 0))
 
     def _told(self, scan: LogScan, begin: int, end: int) -> Iterator[ScannedRecord]:
         """The records; a tool that asked for it hears how far they are."""

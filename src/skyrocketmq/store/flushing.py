@@ -20,7 +20,6 @@ from typing import Final, NamedTuple
 from skyrocketmq.errors import FlushFailed
 from skyrocketmq.ports import Clock, Timer
 from skyrocketmq.store.commit_log import CommitLog
-from skyrocketmq.store.flush_mark import FlushMark
 from skyrocketmq.store.statistics import StoreStatistics
 from skyrocketmq.store.statuses import PutStatus, RunningFlag, RunningState
 
@@ -47,17 +46,9 @@ class LogFlusher:
     """Who waits for the log to be durable, and how far it is. Loop's thread only."""
 
     def __init__(
-        self,
-        log: CommitLog,
-        *,
-        clock: Clock,
-        state: RunningState,
-        statistics: StoreStatistics,
-        timeout_ms: int,
-        mark: FlushMark,
+        self, log: CommitLog, *, clock: Clock, state: RunningState, statistics: StoreStatistics, timeout_ms: int
     ) -> None:
         self.timeout_ms = timeout_ms
-        self.mark = mark  # tells the next start how far the log was synced
         self.on_failed: Callable[[], None] = _nobody  # called once, when a sync has failed
         self._log = log
         self._clock = clock
@@ -110,14 +101,12 @@ class LogFlusher:
             if self._state.flags & RunningFlag.FLUSH_FAILED:
                 raise FlushFailed("an earlier flush of the log failed: check the disk and restart to recover")
             end = int(self._log.max_offset)  # what came while another flush ran is taken along
-            whole = int(self._log.whole_offset)
             started = self._clock.monotonic()
             try:
                 await self._log.flush(end)
             except OSError as error:
                 self.fail(error)
                 raise FlushFailed(f"the log could not be flushed: {error}") from error
-            self.mark.put(whole)
             self._statistics.flush_count += 1
             self._spent_s = self._clock.monotonic() - started
             self._statistics.flush_ms_max = max(self._statistics.flush_ms_max, int(self._spent_s * 1000))

@@ -4,9 +4,7 @@ Rule 1: a record counts if its magic code, its lengths and its checksum are righ
 stands, and it does not break off in zeros.
 Rule 2: up to `trusted_end` everything was synced, and so was all in front of a message stored before `trusted_ms`. A
 bad record there is damage: it is reported and stepped over, to the next place where a record says that it belongs
-exactly there. Behind it a bad record is the torn end of the log, which is ordinary after a crash, and the scan ends:
-good records behind it were never promised, and a log with holes in it after every power cut would be read by Apache's
-broker, and by our own tools, as a damaged one.
+exactly there. Behind it a bad record is the torn end of the log, which is ordinary after a crash, and the scan ends.
 Rule 3: files are read by `pread` in large pieces, because this runs in a helper thread, and a page fault in a map would
 hold the whole process.
 """
@@ -150,17 +148,11 @@ class LogScan:
             if not 0 < stored_ms < self._trusted_ms:
                 self._is_over = True
                 return None
-        if found is not None:
-            end = file.start + found[0]
-        elif begin < self._trusted_end < file_end and not self._trusted_ms:
-            end = self._trusted_end  # nothing behind it was ever synced
-            self._is_over = True
-        else:
-            end = file_end
+        end = file_end if found is None else file.start + found[0]
         logger.error("bad record stepped over", extra={"log_offset": begin, "bytes": end - begin})
         self.bad.append((begin, end))
         if found is None:
-            self.end = end  # no more in this file; the next one begins anew
+            self.end = file_end  # no more in this file; the next one begins anew
             return None
         return found[0]
 

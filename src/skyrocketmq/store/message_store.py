@@ -37,7 +37,6 @@ from skyrocketmq.store.consume_queue import ConsumeQueue
 from skyrocketmq.store.consume_queues import ConsumeQueues
 from skyrocketmq.store.cut_mark import CUT_NAME
 from skyrocketmq.store.file_rows import make_directories
-from skyrocketmq.store.flush_mark import FLUSHED_NAME, FlushMark
 from skyrocketmq.store.flushing import LogFlusher
 from skyrocketmq.store.index import Index
 from skyrocketmq.store.index_file import IndexLayout
@@ -150,7 +149,6 @@ class MessageStore:
             state=self.state,
             statistics=self.statistics,
             timeout_ms=config.sync_flush_timeout_ms,
-            mark=FlushMark(disk, config.root_path / FLUSHED_NAME),
         )
         self.flusher.on_failed = self._note_failed_sync
         self._upkeep = Upkeep(
@@ -251,29 +249,37 @@ class MessageStore:
             is_index_intact=is_index_intact,
             check_crc=self.config.check_crc_on_recover,
             delay_levels_ms=self.config.delay_levels_ms,
-            mark=self.flusher.mark,
             note=RebuildNote(self._disk, self._path("rebuild.json")),
             wishes=self._wishes,
         ).run()
         recovered.newest_ms = recovered.newest_ms or times.log_ms
         if not is_clean and self._disk.read(self._path("abort")) == SYNC_FAILED:
             self.log.write_again()
-            self._disk.replace(self._path("abort"), b"")
+            self._write_mark(b"")
         return recovered
 
     def _note_failed_sync(self) -> None:
         """Let the next start know that what it finds in the page cache may never have reached the disk.
 
-        After a failed sync the system takes the pages for written: another sync would pass them over.
+        After a failed sync the system takes the pages for written: another sync would pass them over. The note itself
+        is not synced, which might fail as well: where it is lost, so are those pages.
         """
         try:
-            self._disk.replace(self._path("abort"), SYNC_FAILED)
+            self._write_mark(SYNC_FAILED)
         except OSError as error:
             logger.error("failed sync not noted", extra={"error": str(error)})
 
     @staticmethod
     def _extensions(disk: Disk, config: StoreConfig) -> QueueExtensions:
         return QueueExtensions(disk, config.root_path / "consumequeue_ext", file_bytes=config.queue_ext_file_bytes)
+
+    def _write_mark(self, text: bytes) -> None:
+        file = self._disk.open(self._path("abort"))
+        try:
+            file.truncate(0)
+            file.pwrite(text, 0)
+        finally:
+            file.close()
 
     def _mark_in_use(self) -> None:
         self._disk.open(self._path("abort"), create=True).close()
@@ -301,7 +307,6 @@ class MessageStore:
             if self.extensions is not None:
                 closing.callback(self.extensions.close)
             closing.callback(self.log.close)
-            closing.callback(self.flusher.mark.close)
             closing.callback(self.flusher.close)
             if was_open and await self._save_everything():
                 await run_to_end(self._disk, self._remove_mark)
@@ -320,7 +325,6 @@ class MessageStore:
         return False
 
     def _remove_mark(self) -> None:
-        self.flusher.mark.remove()
         self._disk.unlink(self._path("abort"))
         self._disk.sync_directory(self.config.root_path)
 

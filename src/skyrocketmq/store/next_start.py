@@ -1,8 +1,7 @@
 """What the next start of a broker will do with the store that a tool looks at.
 
 Rule: the same values that lead `recovery`, read without changing anything. A record that is damaged below what a
-checkpoint or the mark of the last sync vouches for is stepped over; above it, it is taken for the torn end of the log,
-and all behind it goes.
+checkpoint vouches for is stepped over; above it, it is taken for the torn end of the log, and all behind it goes.
 """
 
 from __future__ import annotations
@@ -11,9 +10,8 @@ from dataclasses import dataclass
 
 from skyrocketmq.config import StoreConfig
 from skyrocketmq.ports import Disk
-from skyrocketmq.store.checkpoint import CheckpointTimes, load_checkpoint
+from skyrocketmq.store.checkpoint import load_checkpoint
 from skyrocketmq.store.commit_log import NEVER
-from skyrocketmq.store.flush_mark import FLUSHED_NAME, FlushMark
 from skyrocketmq.store.log_files import LogFiles
 from skyrocketmq.store.log_scan import LogScan, first_store_time
 from skyrocketmq.store.rebuild_note import RebuildNote
@@ -52,8 +50,7 @@ def foresee(disk: Disk, config: StoreConfig, log: LogFiles, *, was_clean: bool, 
     snapshot = load_snapshot(disk, root / "checkpoint.json", times)
     trusted_end = trusted_ms = index_from = 0
     if snapshot is not None and starts[0] <= snapshot.log_offset <= starts[-1] + log.file_bytes:
-        reads_from = queues_from = index_from = snapshot.log_offset
-        trusted_end = FlushMark(disk, root / FLUSHED_NAME).read(times, snapshot.log_offset)
+        reads_from = queues_from = index_from = trusted_end = snapshot.log_offset
     elif was_clean:
         queues_from = max(queues_end, starts[0])
         reads_from, trusted_end = min(starts[-CLEAN_SCAN_FILES:][0], queues_from), queues_end
@@ -61,8 +58,6 @@ def foresee(disk: Disk, config: StoreConfig, log: LogFiles, *, was_clean: bool, 
         heads = [(file.start, first_store_time(log, file)) for file in log.files]
         reads_from = queues_from = start_by_time(heads, times.safe_ms)
         trusted_ms = times.log_ms
-        if times == CheckpointTimes():
-            trusted_end = FlushMark(disk, root / FLUSHED_NAME).read(times, 0)
     return NextStart(reads_from, queues_from, index_from, trusted_end, trusted_ms, rebuilt, note.index, note.everything)
 
 

@@ -4,8 +4,7 @@ The log is the truth. Three situations, by what the last owner left behind:
 
 1. A snapshot (`checkpoint.json`) that belongs to the checkpoint. Everything below its log offset was synced, so the
    log is read from there on, be it after a clean stop, when nothing follows, or after a crash. Queues are cut back to
-   where they were and go on with what is found. How far the log was synced after that says `flushed`: a bad record
-   in front of that place is damage and stepped over, one behind it is the torn end, and the log ends there.
+   where they were and go on with what is found.
 2. No snapshot, clean stop: Apache's broker was here. The last three log files are read for the end, queues and index
    are believed, and records that no queue has yet are dispatched.
 3. No snapshot, no clean stop: the log is read from the file that the checkpoint's times lead to, queues are cut back
@@ -32,7 +31,6 @@ from skyrocketmq.store.commit_log import NEVER, CommitLog
 from skyrocketmq.store.consume_queue import ConsumeQueue
 from skyrocketmq.store.consume_queues import ConsumeQueues
 from skyrocketmq.store.dispatch import Dispatcher
-from skyrocketmq.store.flush_mark import FlushMark
 from skyrocketmq.store.index import Index
 from skyrocketmq.store.log_scan import LogScan, first_store_time
 from skyrocketmq.store.progress import Progress, told
@@ -97,7 +95,6 @@ class Recovery:
         is_index_intact: bool,
         check_crc: bool,
         delay_levels_ms: tuple[int, ...],
-        mark: FlushMark,
         note: RebuildNote,
         wishes: RecoveryWishes | None = None,
     ) -> None:
@@ -110,7 +107,6 @@ class Recovery:
         self._is_clean = is_clean
         self._check_crc = check_crc
         self._delay_levels_ms = delay_levels_ms
-        self._mark = mark
         self._note = note
         self._cut_off = note.read()  # what an earlier start was building when it ended
         self._wishes = wishes or RecoveryWishes()
@@ -130,7 +126,6 @@ class Recovery:
     def run(self) -> Recovered:
         if not self._log.file_starts:
             self._begin_empty()
-            self._go_on_marking()
             return self._report
         self._distrust_half_built()
         if self._snapshot is not None:
@@ -144,7 +139,6 @@ class Recovery:
         for queue in self._queues:
             if queue not in self._begun:
                 queue.correct_min_offset(self._log.min_offset)
-        self._go_on_marking()
         logger.info(
             "store recovered",
             extra={
@@ -155,18 +149,6 @@ class Recovery:
             },
         )
         return self._report
-
-    @property
-    def _has_checkpoint(self) -> bool:
-        return self._times != CheckpointTimes()
-
-    def _go_on_marking(self) -> None:
-        """Tell the next start how far the log is synced; not where the checkpoint is another broker's."""
-        self._mark.open()
-        if self._snapshot is not None or not self._has_checkpoint:
-            base = self._snapshot.log_offset if self._snapshot is not None else 0
-            self._mark.follow(self._times, base, synced=int(self._log.flushed_offset))
-        self._mark.sync()
 
     def _begin_empty(self) -> None:
         """Without a log there is nothing that queues and index could point to.
@@ -210,8 +192,7 @@ class Recovery:
                     queue.correct_min_offset(self._log.min_offset)
                     self._begun.add(queue)
         index_from = self._mend_index_from_snapshot(snapshot)
-        trusted_end = self._mark.read(self._times, synced_end)
-        self._scan(synced_end, queues_from=synced_end, index_from=index_from, trusted_end=trusted_end)
+        self._scan(synced_end, queues_from=synced_end, index_from=index_from, trusted_end=synced_end)
 
     def _has_cells_up_to(self, queue: ConsumeQueue, end: int, *, log_offset: int) -> bool:
         """Whether the queue's newest cell at the time of the snapshot is there."""
@@ -263,10 +244,7 @@ class Recovery:
             index_from = max(index.keep_synced(self._times.index_ms), int(self._log.min_offset))
         # What was stored before the checkpoint's time was synced: a bad record in front of it is damage, no torn end.
         self._trusted_ms = max(self._trusted_ms, self._times.log_ms)
-        trusted_end = 0 if self._has_checkpoint else self._mark.read(self._times, 0)
-        self._scan(
-            min(queues_from, index_from), queues_from=queues_from, index_from=index_from, trusted_end=trusted_end
-        )
+        self._scan(min(queues_from, index_from), queues_from=queues_from, index_from=index_from, trusted_end=0)
 
     # ------------------------------------------------------------------------------------------- reading the log
 

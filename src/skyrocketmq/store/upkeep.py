@@ -260,7 +260,6 @@ class Upkeep:
                 self._flusher.fail(error)
                 raise FlushFailed(f"the checkpoint could not be written: {error}") from error
             self.checkpoint_offset = snapshot.log_offset
-            self._flusher.mark.follow(_times(snapshot), snapshot.log_offset, synced=snapshot.log_offset)
 
     def _check_syncs(self) -> None:
         """Once a sync has failed, no checkpoint is true any more: what it should have written may be gone."""
@@ -284,7 +283,8 @@ class Upkeep:
 
     def _save(self, snapshot: Snapshot) -> None:
         root = self._config.root_path
-        save_checkpoint(self._disk, root / "checkpoint", _times(snapshot))
+        times = CheckpointTimes(snapshot.log_ms, snapshot.queues_ms, snapshot.index_ms)
+        save_checkpoint(self._disk, root / "checkpoint", times)
         try:
             save_snapshot(self._disk, root / "checkpoint.json", snapshot)  # syncs the directory too
         except OSError as error:
@@ -309,7 +309,3 @@ class Upkeep:
                 self._disk.remove_directory(directory)
             except OSError as error:
                 logger.warning("directory stays", extra={"path": str(directory), "error": str(error)})
-
-
-def _times(snapshot: Snapshot) -> CheckpointTimes:
-    return CheckpointTimes(snapshot.log_ms, snapshot.queues_ms, snapshot.index_ms)

@@ -9,7 +9,7 @@ the death of the master, which comes back under the next combination. What must 
 - only a synchronous master tells senders of a slave that is late or away;
 - the two logs are the same, byte for byte, and every file of both is in order.
 
-Four rounds, one a combination; CHAOS_ROUNDS for more, CHAOS_SEED for others.
+Five rounds, one a combination and one more; CHAOS_ROUNDS for more, CHAOS_SEED for others.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.ha.proxy import Proxy
 from tests.interop.ours import Broker, NameServer, running
 from tests.store.reader import Sizes, check_store, read_records
 
-ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "4"))
+ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "5"))
 SEED = int(os.environ.get("CHAOS_SEED", "11"))
 EVENTS = ("kill the slave", "stop the master", "stop the slave", "cut the link")
 QUEUES = 4

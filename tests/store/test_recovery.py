@@ -319,11 +319,12 @@ async def test_a_queue_without_new_messages_is_missed_too() -> None:
     check(disk)
 
 
-async def test_without_a_log_queues_and_index_are_emptied() -> None:
+async def test_without_a_log_and_its_checkpoint_queues_and_index_are_emptied() -> None:
     disk = memory_disk()
     async with open_store(disk) as store:
         fill(store, 50)
     await delete_tree(disk, ROOT / "commitlog")
+    disk.unlink(ROOT / "checkpoint")
     async with open_store(disk) as store:
         assert store.max_offset("T0", 0) == 0
         fill(store, 5)
@@ -405,6 +406,24 @@ async def test_a_short_log_file_with_messages_is_refused_and_not_deleted() -> No
         async with open_store(disk):
             pass
     assert len(disk.read(log_path(0))) == 2000
+
+
+@pytest.mark.parametrize("was_clean", [True, False])
+async def test_a_start_without_the_log_it_had_is_refused_and_changes_nothing(was_clean: bool) -> None:
+    disk = memory_disk()
+    async with open_store(disk) as store:
+        fill(store, 40)
+    if not was_clean:
+        disk.replace(ROOT / "abort", b"")
+    log = {path: disk.read(path) for path in (ROOT / "commitlog" / name for name in disk.list(ROOT / "commitlog"))}
+    for path in log:
+        disk.unlink(path)
+    with pytest.raises(StoreError, match=r"there is no log in .*commitlog.* remove checkpoint, consumequeue and index"):
+        async with open_store(disk):
+            pass
+    for path, data in log.items():  # its directory is mounted again
+        disk.replace(path, data)
+    assert numbers(await reopened(disk)) == list(range(40))
 
 
 async def test_strange_names_are_passed_over() -> None:

@@ -1,8 +1,10 @@
 """The files of a log as tools see them: to be read only, and to be there before anything is judged by them.
 
 Rule: the log is the truth only where it is. A log that was not mounted, or lies in another directory than the one that
-was looked into, makes every queue look wrong; who mended them by it would throw away all that they know. So a store
-whose queues, index or checkpoint know of messages and whose log has no files is refused, before anything is written.
+was looked into, makes every queue look wrong; who mended them by it would throw away all that they know. So tools
+refuse a store whose queues, index or checkpoint know of messages and whose log has no files, before anything is
+written. A broker's start refuses it only where the checkpoint knows of them: before there is one, a power cut may take
+the log and leave a queue.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from skyrocketmq.store.file_rows import load_row
 from skyrocketmq.store.open_files import OpenFiles
 from skyrocketmq.store.snapshot import load_snapshot
 
-__all__ = ["LogFiles", "require_log"]
+__all__ = ["LogFiles", "require_log", "require_synced_log"]
 
 WHERE_IT_IS = "Give the configuration of its broker with -c, or mount its directory; nothing was changed"
 
@@ -76,11 +78,26 @@ def _require_all_directories(disk: Disk, directories: tuple[Path, ...], log: Log
             raise StoreError(f"the part of the log in {directory} is not there. {WHERE_IT_IS}")
 
 
+def require_synced_log(disk: Disk, config: StoreConfig) -> None:
+    """Raise `StoreError` if messages were synced, to a log that has no files now. Blocks."""
+    if _checkpoint_knows_messages(disk, config):
+        places = ", ".join(map(str, config.commit_log_directories))
+        raise StoreError(
+            f"there is no log in {places}, but the checkpoint in {config.root_path} knows of messages. Mount the log's "
+            f"directory, or give the one it is in (storePathCommitLog). To begin anew without those messages, remove "
+            f"checkpoint, consumequeue and index there; nothing was changed"
+        )
+
+
+def _checkpoint_knows_messages(disk: Disk, config: StoreConfig) -> bool:
+    times = load_checkpoint(disk, config.root_path / "checkpoint")
+    snapshot = load_snapshot(disk, config.root_path / "checkpoint.json", times)
+    return (snapshot is not None and snapshot.log_offset > 0) or times.log_ms > 0
+
+
 def _what_knows_messages(disk: Disk, config: StoreConfig) -> str:
     root = config.root_path
-    times = load_checkpoint(disk, root / "checkpoint")
-    snapshot = load_snapshot(disk, root / "checkpoint.json", times)
-    if (snapshot is not None and snapshot.log_offset > 0) or times.log_ms > 0:
+    if _checkpoint_knows_messages(disk, config):
         return "the checkpoint knows"
     queues = root / "consumequeue"
     for topic in disk.list(queues):

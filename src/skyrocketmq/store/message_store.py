@@ -41,6 +41,7 @@ from skyrocketmq.store.flushing import LogFlusher
 from skyrocketmq.store.index import Index
 from skyrocketmq.store.index_file import IndexLayout
 from skyrocketmq.store.key_hash import TopicKeys
+from skyrocketmq.store.log_files import require_synced_log
 from skyrocketmq.store.queue_extension import ExtensionUnit, QueueExtensions
 from skyrocketmq.store.reading import SCAN_CELLS_MAX, Buffer, GetResult, ReadLimits, read_queue, read_resident
 from skyrocketmq.store.rebuild_note import RebuildNote
@@ -232,6 +233,8 @@ class MessageStore:
             self._extensions(self._disk, self.config).give_up_all()
         # What these two mend themselves, the size of a last file that holds nothing, may be cut off and done again.
         self.log.load()
+        if not self.log.file_starts:
+            require_synced_log(self._disk, self.config)
         self.queues.load(is_clean=is_clean)
         if not self.log.file_starts:
             self._disk.unlink(self._path("checkpoint.json"))  # its offsets mean nothing in the log that begins now

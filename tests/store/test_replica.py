@@ -191,3 +191,23 @@ async def test_a_full_disk_refuses_and_the_copy_goes_on_when_there_is_room() -> 
         copy.dispatch()
         copy.close()
     check(disk, SLAVE)
+
+
+@pytest.mark.parametrize("heals_before_stop", [True, False])
+async def test_what_came_while_queues_could_not_be_written_is_there_after_a_stop(heals_before_stop: bool) -> None:
+    data = await masters_log(10)
+    disk: FaultyDisk = memory_disk()
+    async with open_store(disk, SLAVE) as store:
+        copy = LogCopy(store, disk)
+        copy.append(0, [data[:-5]])  # the master may be told that it has arrived
+        disk.fail("allocate", error=errno.ENOSPC, times=None)
+        with pytest.raises(DiskFull):
+            copy.dispatch()
+        if heals_before_stop:
+            disk.heal()
+        copy.close()
+    disk.heal()
+    async with open_store(disk, SLAVE) as store:
+        found = sum(int(store.max_offset(topic, queue)) for topic in store.queues.topics() for queue in (0, 1))
+        assert found == 9  # the tenth was not whole
+    check(disk, SLAVE)

@@ -259,6 +259,15 @@ class LogCopy:
             self._log.on_append()  # whoever copies from here has such a beginning too
 
     def close(self) -> None:
-        """Drop the beginning of a record whose rest has not come: whoever opens the store next gets it whole."""
+        """Drop the beginning of a record whose rest has not come: whoever opens the store next gets it whole.
+
+        Where the disk still keeps whole records from their queues all stays: they may have been acknowledged, and the
+        next start brings the queues up to the log.
+        """
+        try:
+            self.dispatch()
+        except (StoreError, OSError) as error:
+            logger.warning("messages were not brought to their queues, the next start does it: %s", error)
+            return
         self._log.drop_unfinished()
         self._store.appender.follow_log()

@@ -83,6 +83,15 @@ async def test_a_slave_leaves_groups_to_its_master(code: int) -> None:
         assert "master" in remark
 
 
+async def test_one_group_is_shown_as_it_is_and_asking_makes_none(desk: Desk) -> None:
+    await desk.ok(PUT_GROUP, body={"groupName": "billing", "retryMaxTimes": 3})
+    answer = await desk.ok(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "billing"})
+    assert json.loads(answer.body)["retryMaxTimes"] == 3
+    code, remark = await desk.refused(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "none"})
+    assert (code, "none" in remark) == (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, True)
+    assert desk.tables.groups.find("none") is None
+
+
 # -- configuration
 
 
@@ -104,13 +113,22 @@ async def test_changed_keys_are_in_effect_and_count_as_a_new_version(desk: Desk)
     assert json.loads(answer.ext["version"] or "")["counter"] == 1
 
 
-@pytest.mark.parametrize("body", [b"brokerPermission=many", b"brokerName=other", b"a=\\u12"])
+@pytest.mark.parametrize("body", [b"brokerPermission=many", b"listenPort=none", b"a=\\u12"])
 async def test_a_change_that_cannot_be_made_changes_nothing(desk: Desk, body: bytes) -> None:
     before = desk.config.current
     code, remark = await desk.refused(RequestCode.UPDATE_BROKER_CONFIG, body=b"traceOn=false\n" + body)
     assert code == ResponseCode.SYSTEM_ERROR
     assert "nothing was changed" in remark
     assert desk.config.current == before
+
+
+async def test_a_key_that_counts_at_a_start_only_is_taken_and_the_answer_says_so(desk: Desk) -> None:
+    answer = await desk.ok(RequestCode.UPDATE_BROKER_CONFIG, body=b"traceOn=false\nbrokerName=other\n")
+    assert answer.remark == "these keys count from the next start: brokerName"
+    assert desk.config.current.broker_name == BROKER
+    assert not desk.config.current.trace_on
+    shown = read_properties((await desk.ok(RequestCode.GET_BROKER_CONFIG)).body)
+    assert shown["brokerName"] == "other"
 
 
 # -- runtime information

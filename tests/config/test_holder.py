@@ -109,7 +109,8 @@ async def test_a_key_may_be_changed_by_its_other_name(holder: ConfigHolder[Broke
         ({"fileReservedTime": "24", "brokerPermission": "x"}, 'brokerPermission = "x" is not a whole number'),
         ({"fileReservedTime": "24", "traceOn": "yes"}, 'traceOn = "yes" is not true or false'),
         ({"fileReservedTime": "24", "namesrvAddr": "nowhere"}, '"nowhere" is no address'),
-        ({"fileReservedTime": "24", "listenPort": "1234"}, "listenPort takes effect at a start only"),
+        ({"fileReservedTime": "24", "listenPort": "none"}, 'listenPort = "none" is not'),
+        ({"fileReservedTime": "24", "brokerRole": "SLAVE"}, "the id of a SLAVE must be greater than 0"),
         ({"fileReservedTime": "24", "enableDLegerCommitLog": "true"}, "DLedger is not supported"),
     ],
 )
@@ -126,6 +127,37 @@ async def test_an_unchangeable_key_may_be_sent_back_with_the_value_it_has(holder
     everything = holder.as_properties()
     everything["brokerPermission"] = "4"
     assert await holder.update(everything) == {"brokerPermission"}
+
+
+async def test_a_key_that_counts_at_a_start_only_is_kept_for_the_next_one(
+    holder: ConfigHolder[BrokerConfig], conf: Path, disk: LocalDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[ConfigChange[BrokerConfig]] = []
+    holder.subscribe(told.append)
+
+    changed = await holder.update({"brokerName": "broker-z", "traceOn": "false"})
+
+    assert changed == {"brokerName", "traceOn"}
+    assert holder.pending == {"brokerName"}
+    assert (holder.current.broker_name, holder.current.trace_on) == ("broker-a", False)
+    assert told[0].keys == {"traceOn"}
+    assert holder.as_properties()["brokerName"] == "broker-z"
+    assert "count from the next start" in caplog.text
+    assert holder.pending_text() == "these keys count from the next start: brokerName"
+    assert load_broker_config(conf, {}).config.broker_name == "broker-z"
+
+
+async def test_a_key_that_waits_for_the_next_start_stays_in_the_file_with_later_changes(
+    holder: ConfigHolder[BrokerConfig], conf: Path
+) -> None:
+    await holder.update({"listenPort": "20931"})
+    assert holder.pending == {"listenPort", "haListenPort"}
+    await holder.update({"traceOn": "false"})
+    reloaded = load_broker_config(conf, {}).config
+    assert (reloaded.server.listen_port, reloaded.trace_on) == (20931, False)
+    await holder.update({"listenPort": "20911"})
+    assert holder.pending == frozenset()
+    assert holder.pending_text() is None
 
 
 async def test_a_change_that_cannot_be_written_is_not_made(disk: LocalDisk, conf: Path) -> None:

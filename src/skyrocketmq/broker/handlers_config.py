@@ -31,7 +31,10 @@ class ConfigHandlers:
         dispatcher.register(RequestCode.GET_BROKER_CONFIG, self.get_config)
 
     async def update_config(self, frame: Frame, connection: Connection) -> Frame:
-        """25: new values for some keys, as lines of `key=value`; all of them or none are taken."""
+        """25: new values for some keys, as lines of `key=value`; all of them or none are taken.
+
+        The remark names the keys that wait for the next start.
+        """
         try:
             changed = await self._config.update(read_properties(frame.body))
         except ConfigError as error:
@@ -40,7 +43,7 @@ class ConfigHandlers:
             remark = f"nothing was changed, because the configuration could not be written to its file: {error}"
             raise refusal(ResponseCode.SYSTEM_ERROR, remark) from error
         logger.info("configuration updated", extra={"keys": sorted(changed), "by": connection.peer})
-        return frame.reply()
+        return frame.reply(remark=self._config.pending_text())
 
     def get_config(self, frame: Frame, connection: Connection) -> Frame:
         """26: every key that is in effect, as lines of `key=value`."""

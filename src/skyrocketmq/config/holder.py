@@ -2,6 +2,8 @@
 
 Rule 1: a change is all or nothing. It is checked whole, written to the file, and only then seen by anybody.
 Rule 2: readers take `holder.current` each time they need a value, and keep it no longer than one request.
+Rule 3: a key that takes effect at a start only is taken too: it goes to the file, `current` keeps what is in effect,
+and `pending` tells of it until the next start.
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ class ConfigHolder(Generic[C]):
 
     def __init__(self, loaded: Loaded[C], *, disk: Disk, clock: Clock) -> None:
         self._loaded = loaded
+        self._planned = loaded  # what the next start will find; the same, but for the keys that wait for it
         self._disk = disk
         self._clock = clock
         self._table = KeyTable(type(loaded.config))
@@ -81,9 +84,21 @@ class ConfigHolder(Generic[C]):
     def version(self) -> ConfigVersion:
         return self._version
 
+    @property
+    def pending(self) -> frozenset[str]:
+        """The keys whose values in the file count from the next start."""
+        return self._differing(self._planned.config, self.current)
+
+    def pending_text(self) -> str | None:
+        """The same for people; None if nothing waits."""
+        return f"these keys count from the next start: {', '.join(sorted(self.pending))}" if self.pending else None
+
     def as_properties(self) -> dict[str, str]:
-        """What GET_BROKER_CONFIG and GET_NAMESRV_CONFIG show: effective keys, and the file's unknown ones."""
-        return {**self._loaded.unknown, **as_properties(self.current)}
+        """What GET_BROKER_CONFIG and GET_NAMESRV_CONFIG show: all keys, and the file's unknown ones.
+
+        Whoever has changed a key sees his value, as at Apache's servers, also where it waits for the next start.
+        """
+        return {**self._planned.unknown, **as_properties(self._planned.config)}
 
     def subscribe(self, listener: Callable[[ConfigChange[C]], object]) -> Callable[[], None]:
         """Call `listener` after every change; the returned function ends that."""
@@ -91,49 +106,46 @@ class ConfigHolder(Generic[C]):
         return lambda: self._listeners.remove(listener)
 
     async def update(self, changes: Mapping[str, str]) -> frozenset[str]:
-        """Change keys as an operator's request asks; returns the keys whose value is another now.
+        """Change keys as an operator's request asks; returns those whose value is another now, or will be (`pending`).
 
         Unknown keys are passed over, as Apache does. Raises `ConfigError`, with nothing changed, if a value cannot be
-        read, does not fit the others, or belongs to a key that takes effect at the next start only; `OSError` if the
-        file cannot be written.
+        read or does not fit the others; `OSError` if the file cannot be written.
         """
         async with self._updating:
-            updated, changed = self._planned(changes)
-            if self._loaded.store_path is not None:
-                await self._disk.run(self._write, updated)
-            before, self._loaded = self.current, updated
+            values = self._parsed(changes)
+            planned = _with_updates(self._planned, values)
+            loaded = _with_updates(self._loaded, [(key, value) for key, value in values if key.declared.changeable])
+            changed = self._differing(planned.config, self._planned.config)
+            self._warn_of_overrides(changed)
+            if planned.store_path is not None:
+                await self._disk.run(self._write, planned)
+            before, self._loaded, self._planned = self.current, loaded, planned
             self._version = ConfigVersion(self._clock.now_ms(), self._version.counter + 1)
-        self._tell(ConfigChange(before, self.current, changed))
+        if waiting := changed & self.pending:
+            logger.warning("these keys count from the next start", extra={"keys": sorted(waiting)})
+        self._tell(ConfigChange(before, self.current, self._differing(before, self.current)))
         return changed
 
-    def _planned(self, changes: Mapping[str, str]) -> tuple[Loaded[C], frozenset[str]]:
+    def _parsed(self, changes: Mapping[str, str]) -> list[tuple[Key, Any]]:
         values: list[tuple[Key, Any]] = []
         for name, text in changes.items():
             keys = self._table.find(name)
             if not keys:
                 logger.warning("unknown configuration key", extra={"key": name, "hint": self._table.hint(name)})
-            values += [(key, self._checked(key, text)) for key in keys]
-        sources = {**self._loaded.sources, **{key.name: Source.UPDATE for key, _ in values}}
-        config, _ = with_values(self.current, values).settled(sources)
-        changed = frozenset(
-            key.name for key in self._table.keys if value_of(config, key) != value_of(self.current, key)
-        )
-        self._warn_of_overrides(changed)
-        return replace(self._loaded, config=config, sources=sources), changed
+            for key in keys:
+                try:
+                    values.append((key, parse_value(key, text)))
+                except ValueError as error:
+                    raise ConfigError(f'{key.name} = "{text}" is not {error}') from None
+        return values
 
-    def _checked(self, key: Key, text: str) -> Any:
-        try:
-            value = parse_value(key, text)
-        except ValueError as error:
-            raise ConfigError(f'{key.name} = "{text}" is not {error}') from None
-        if not key.declared.changeable and value != value_of(self.current, key):
-            raise ConfigError(f"{key.name} takes effect at a start only: change it in the file and start again")
-        return value
+    def _differing(self, one: C, other: C) -> frozenset[str]:
+        return frozenset(key.name for key in self._table.keys if value_of(one, key) != value_of(other, key))
 
     def _warn_of_overrides(self, changed: frozenset[str]) -> None:
         """The environment and `--set` win over the file, so at the next start they would undo the change."""
         for name in sorted(changed):
-            if (source := self._loaded.sources.get(name)) in (Source.ENVIRONMENT, Source.COMMAND_LINE):
+            if (source := self._planned.sources.get(name)) in (Source.ENVIRONMENT, Source.COMMAND_LINE):
                 logger.warning("the next start will undo this change", extra={"key": name, "set_by": str(source)})
 
     def _write(self, loaded: Loaded[C]) -> None:
@@ -147,6 +159,12 @@ class ConfigHolder(Generic[C]):
                 listener(change)
             except Exception:
                 logger.exception("a listener failed on a change of configuration", extra={"keys": sorted(change.keys)})
+
+
+def _with_updates(loaded: Loaded[C], values: list[tuple[Key, Any]]) -> Loaded[C]:
+    sources = {**loaded.sources, **{key.name: Source.UPDATE for key, _ in values}}
+    config, _ = with_values(loaded.config, values).settled(sources)
+    return replace(loaded, config=config, sources=sources)
 
 
 def _file_content(loaded: Loaded[Any]) -> dict[str, str]:

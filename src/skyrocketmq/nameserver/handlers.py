@@ -253,7 +253,7 @@ class NameServerHandlers:
         except (ConfigError, OSError) as error:
             raise _failure(f"nothing was changed: {error}") from error
         logger.info("configuration changed", extra={"keys": ",".join(sorted(changed)), "by": connection.peer})
-        return frame.reply()
+        return frame.reply(remark=self._config.pending_text())
 
     def get_config(self, frame: Frame, connection: Connection) -> Frame:
         return frame.reply(body=write_properties(self._config.as_properties()))

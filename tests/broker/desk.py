@@ -8,9 +8,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from skyrocketmq.broker.handlers_cells import CellHandlers
 from skyrocketmq.broker.handlers_config import ConfigHandlers
 from skyrocketmq.broker.handlers_groups import GroupHandlers
 from skyrocketmq.broker.handlers_offsets import OffsetHandlers
+from skyrocketmq.broker.handlers_progress import ProgressHandlers
+from skyrocketmq.broker.handlers_relay import RelayHandlers
 from skyrocketmq.broker.handlers_runtime import RuntimeHandlers
 from skyrocketmq.broker.handlers_topics import TopicHandlers
 from skyrocketmq.broker.identity import BrokerIdentity
@@ -18,6 +21,7 @@ from skyrocketmq.broker.name_servers import NameServers
 from skyrocketmq.broker.registration import Registrar
 from skyrocketmq.broker.runtime_figures import RuntimeFigures
 from skyrocketmq.broker.slave_progress import CommitTimes
+from skyrocketmq.broker.statistics import BrokerStatistics
 from skyrocketmq.broker.tables import BrokerTables
 from skyrocketmq.config import BrokerConfig, BrokerRole, ConfigHolder, StoreConfig
 from skyrocketmq.net import Client, Dispatcher, Server
@@ -42,6 +46,7 @@ class Desk:
     tables: BrokerTables
     registrar: Registrar
     figures: RuntimeFigures
+    statistics: BrokerStatistics
 
     def __init__(self, disk: FaultyDisk, clock: ManualClock) -> None:
         self.disk = disk
@@ -64,7 +69,7 @@ class Desk:
             MessageStore.open(store_config, disk=self.disk, clock=self.clock, store_host=HOST)
         )
         self.tables = await opened.enter_async_context(BrokerTables.open(self.config, clock=self.clock, disk=self.disk))
-        identity = BrokerIdentity(
+        self._identity = identity = BrokerIdentity(
             cluster_name=CLUSTER, broker_name=BROKER, broker_id=0, address=ADDRESS, ha_address="10.0.0.1:10912"
         )
         outgoing = await opened.enter_async_context(Client())
@@ -76,6 +81,7 @@ class Desk:
         opened.push_async_callback(self.registrar.close)
         await self.registrar.start()
         self.figures = RuntimeFigures(self.store.statistics, self.clock)
+        self.statistics = BrokerStatistics(self.config, self.store, self.clock)
         server = await opened.enter_async_context(await Server.start(("127.0.0.1", 0), self._dispatcher()))
         self._address = f"127.0.0.1:{server.port}"
         await opened.enter_async_context(self._client)
@@ -97,17 +103,37 @@ class Desk:
         ).register(dispatcher)
         OffsetHandlers(
             config=self.config,
-            topics=tables.topics,
-            consumers=tables.consumers,
             offsets=tables.offsets,
             commit_times=CommitTimes(self.clock),
             store=self.store,
             disk=self.disk,
+        ).register(dispatcher)
+        ProgressHandlers(
+            identity=self._identity,
+            topics=tables.topics,
+            groups=tables.groups,
+            consumers=tables.consumers,
+            offsets=tables.offsets,
+            store=self.store,
+            statistics=self.statistics,
             clock=self.clock,
         ).register(dispatcher)
+        RelayHandlers(
+            config=self.config,
+            topics=tables.topics,
+            consumers=tables.consumers,
+            offsets=tables.offsets,
+            store=self.store,
+        ).register(dispatcher)
+        CellHandlers(store=self.store, consumers=tables.consumers, filters=tables.filters).register(dispatcher)
         ConfigHandlers(self.config).register(dispatcher)
         RuntimeHandlers(
-            config=self.config, store=self.store, figures=self.figures, delay_figures=dict, disk=self.disk
+            config=self.config,
+            store=self.store,
+            figures=self.figures,
+            statistics=self.statistics,
+            delay_figures=dict,
+            disk=self.disk,
         ).register(dispatcher)
         return dispatcher
 

@@ -50,14 +50,22 @@ class Peer:
 
     async def next(self, *, seconds: float = WAIT_S) -> Frame:
         """The next answer that arrives."""
+        await self._read_until(self._frames, seconds)
+        return self._frames.pop(0)
+
+    async def next_request(self, *, seconds: float = WAIT_S) -> Frame:
+        """The next thing that the broker asks, or tells, by itself."""
+        await self._read_until(self.requests, seconds)
+        return self.requests.pop(0)
+
+    async def _read_until(self, frames: list[Frame], seconds: float) -> None:
         async with asyncio.timeout(seconds):
-            while not self._frames:
+            while not frames:
                 data = await self._reader.read(1 << 20)
                 if not data:
                     raise ConnectionResetError("the broker closed the connection")
                 for frame in self._decoder.feed(data):
                     (self._frames if frame.is_response else self.requests).append(frame)
-        return self._frames.pop(0)
 
     async def all(self, count: int) -> dict[int, Frame]:
         """So many answers, by their request numbers."""

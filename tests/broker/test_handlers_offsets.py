@@ -7,12 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from skyrocketmq.model import ConsumerData, MessageQueue, SubscriptionData
-from skyrocketmq.wire.bodies import decode_body
-from skyrocketmq.wire.bodies_admin import ConsumeOffsets, ConsumeStats
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from tests.broker.desk import ROOT, Desk, open_desk
-from tests.broker.support import BROKER, member
 
 QUERY = RequestCode.QUERY_CONSUMER_OFFSET
 COMMIT = RequestCode.UPDATE_CONSUMER_OFFSET
@@ -132,38 +128,3 @@ async def test_slaves_are_given_the_delay_offsets_that_the_file_holds(desk: Desk
     assert (await desk.ok(RequestCode.GET_ALL_DELAY_OFFSET)).body == b'{"offsetTable":{}}'
     desk.disk.replace(ROOT / "config" / "delayOffset.json", b'{\n\t"offsetTable":{3:10,12:2\n\t}\n}')
     assert (await desk.ok(RequestCode.GET_ALL_DELAY_OFFSET)).body == b'{"offsetTable":{3:10,12:2}}'
-
-
-async def stats(desk: Desk, **fields: object) -> dict[MessageQueue, ConsumeOffsets]:
-    answer = await desk.ok(RequestCode.GET_CONSUME_STATS, {"consumerGroup": "g"} | fields)
-    return decode_body(ConsumeStats, answer.body).offset_table
-
-
-async def test_how_far_a_group_is_covers_every_queue_that_can_be_read(desk: Desk) -> None:
-    await desk.make_topic("orders", readQueueNums=2, writeQueueNums=1)
-    desk.put("orders", 1)
-    second_ms = desk.clock.now_ms()
-    await desk.clock.advance(1)
-    desk.put("orders", 1, count=4)
-    await desk.ok(COMMIT, QUEUE | {"commitOffset": 1})
-    assert await stats(desk, topic="orders") == {
-        MessageQueue("orders", BROKER, 0): ConsumeOffsets(),
-        MessageQueue("orders", BROKER, 1): ConsumeOffsets(broker_offset=5, consumer_offset=1, last_timestamp=second_ms),
-    }
-
-
-async def test_without_a_topic_all_that_the_group_has_read_are_covered(desk: Desk) -> None:
-    await desk.make_topic("refunds", readQueueNums=1)
-    for topic in ("orders", "refunds", "deleted"):
-        await desk.ok(COMMIT, QUEUE | {"topic": topic, "commitOffset": 1})
-    assert {queue.topic for queue in await stats(desk)} == {"orders", "refunds"}
-    assert await stats(desk, consumerGroup="unknown") == {}
-
-
-async def test_topics_that_a_connected_group_no_longer_subscribes_to_are_left_out(desk: Desk) -> None:
-    await desk.make_topic("refunds", readQueueNums=1)
-    for topic in ("orders", "refunds"):
-        await desk.ok(COMMIT, QUEUE | {"topic": topic, "commitOffset": 1})
-    data = ConsumerData(group_name="g", subscription_data_set=(SubscriptionData(topic="refunds"),))
-    desk.tables.consumers.register(member("c1"), data)
-    assert {queue.topic for queue in await stats(desk)} == {"refunds"}

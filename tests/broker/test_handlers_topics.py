@@ -172,3 +172,12 @@ async def test_groups_of_a_topic_are_those_that_subscribe_and_those_that_once_re
     desk.tables.consumers.register(member("c1"), data)
     answer = await desk.ok(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": "orders"})
     assert sorted(json.loads(answer.body)["groupList"]) == ["now", "once"]
+
+
+async def test_one_topic_is_shown_as_it_is(desk: Desk) -> None:
+    await desk.make_topic("orders", readQueueNums=3, perm=4)
+    answer = await desk.ok(RequestCode.GET_TOPIC_CONFIG, {"topic": "orders"})
+    shown = json.loads(answer.body)
+    assert (shown["topicName"], shown["readQueueNums"], shown["perm"]) == ("orders", 3, 4)
+    code, remark = await desk.refused(RequestCode.GET_TOPIC_CONFIG, {"topic": "none"})
+    assert (code, "none" in remark) == (ResponseCode.TOPIC_NOT_EXIST, True)

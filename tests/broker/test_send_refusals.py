@@ -373,7 +373,7 @@ async def test_an_unknown_request_is_answered_with_code_3() -> None:
             for code in (0, 13, 9999, 32767):
                 assert await peer.refused(Frame(code, 4, encoding=encoding)) == (
                     3,
-                    f"request code {code} is not supported here",
+                    f"request type {code} not supported",
                 )
             await peer.ok(send_frame())
 

@@ -61,7 +61,7 @@ async def test_an_unknown_code_is_answered_with_code_3_even_one_way() -> None:
         peer.send(Frame(UNKNOWN, opaque=1, encoding=Encoding.BINARY), Frame(UNKNOWN, opaque=2, flag=2))
         replies = [await peer.receive(), await peer.receive()]
     assert [(reply.code, reply.opaque, reply.flag) for reply in replies] == [(3, 1, 1), (3, 2, 1)]
-    assert replies[0].remark == "request code 4242 is not supported here"
+    assert replies[0].remark == "request type 4242 not supported"
     assert replies[0].encoding is Encoding.JSON  # what the transport makes up is JSON
 
 

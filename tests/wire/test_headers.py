@@ -83,6 +83,10 @@ REQUESTS = {
     326: "producerGroup S,topic S,defaultTopic S,defaultTopicQueueNums I,queueId I,sysFlag I,bornTimestamp L,flag I,"
     "properties S,reconsumeTimes I,unitMode P,bornHost S,storeHost S,storeTimestamp L",
     327: "brokerName S",
+    343: "group S",
+    345: "topic S,group S",
+    351: "topic S",
+    352: "group S",
 }
 ANSWERS = {
     10: SEND_ANSWER,

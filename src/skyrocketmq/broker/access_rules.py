@@ -78,6 +78,8 @@ _BY_TOPIC: Final[dict[int, tuple[str, Permission]]] = {
     RequestCode.QUERY_CONSUME_TIME_SPAN: ("topic", SUB),
     RequestCode.QUERY_CONSUME_QUEUE: ("topic", SUB),
     RequestCode.CLONE_GROUP_OFFSET: ("topic", SUB),
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: ("topic", SUB),
+    RequestCode.GET_TOPIC_CONFIG: ("topic", ANY),
 }
 _BY_GROUP: Final[dict[int, tuple[str, ...]]] = {
     RequestCode.PULL_MESSAGE: ("consumerGroup",),
@@ -94,6 +96,9 @@ _BY_GROUP: Final[dict[int, tuple[str, ...]]] = {
     RequestCode.GET_CONSUMER_RUNNING_INFO: ("consumerGroup",),
     RequestCode.QUERY_CONSUME_QUEUE: ("consumerGroup",),
     RequestCode.CLONE_GROUP_OFFSET: ("srcGroup", "destGroup"),
+    RequestCode.QUERY_TOPICS_BY_CONSUMER: ("group",),
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: ("group",),
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: ("group",),
 }
 # These say nothing of others, or are checked where the message they are about has been read.
 _SIGNATURE_ALONE: Final = frozenset(

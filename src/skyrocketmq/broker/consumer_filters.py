@@ -169,13 +169,14 @@ class ConsumerFilters:
         return ConsumerFilterTable(
             filter_data_by_topic={
                 topic: ConsumerFiltersOfTopic(
-                    group_filter_data={group: self._written(each) for group, each in filters.items()}, topic=topic
+                    group_filter_data={group: self.describe(each) for group, each in filters.items()}, topic=topic
                 )
                 for topic, filters in self._by_topic.items()
             }
         )
 
-    def _written(self, filter_: RegisteredFilter) -> ConsumerFilter:
+    def describe(self, filter_: RegisteredFilter) -> ConsumerFilter:
+        """One filter as its file has it."""
         return ConsumerFilter(
             bloom_filter_data=BloomFilterData(bit_num=self.bloom.bit_count, bit_pos=filter_.bit_places),
             born_time=filter_.born_ms,

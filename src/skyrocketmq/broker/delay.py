@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
 from skyrocketmq.broker.delay_delivery import DelayedCopies
 from skyrocketmq.broker.delay_offsets import DelayOffsets
-from skyrocketmq.broker.delay_reading import look_at_level
+from skyrocketmq.broker.delay_reading import DueMessage, look_at_level
 from skyrocketmq.config import BrokerRole
 from skyrocketmq.errors import MQError
 from skyrocketmq.model.names import SCHEDULE_TOPIC
@@ -55,6 +55,8 @@ class DelayDelivery:
         self._copies = DelayedCopies(store, store_host=store_host)
         self._turn = asyncio.Lock()
         self._levels: dict[int, _Level] = {}
+        # Told of each delivery: the queue of its level, how many messages, and their bytes.
+        self.on_delivered: Callable[[int, int, int], object] = _nobody
 
     @classmethod
     @asynccontextmanager
@@ -94,6 +96,7 @@ class DelayDelivery:
                 reads=self._reads,
                 copies=self._copies,
                 turn=self._turn,
+                on_delivered=self._delivered,
                 clock=self._clock,
             )
 
@@ -102,6 +105,9 @@ class DelayDelivery:
         waiting = self._levels.get(level)
         if waiting is not None:
             waiting.has_arrived.set()
+
+    def _delivered(self, queue_id: int, due: Sequence[DueMessage]) -> None:
+        self.on_delivered(queue_id, len(due), sum([len(record) for _, record in due]))
 
     async def save_offsets(self) -> None:
         """Write how far the levels are, if that has changed. Raises `FlushFailed` or `OSError`."""
@@ -132,6 +138,7 @@ class _Level:
         reads: ColdReads,
         copies: DelayedCopies,
         turn: asyncio.Lock,
+        on_delivered: Callable[[int, Sequence[DueMessage]], object],
         clock: Clock,
     ) -> None:
         self.has_arrived = asyncio.Event()
@@ -142,6 +149,7 @@ class _Level:
         self._reads = reads
         self._copies = copies
         self._turn = turn  # guards nothing: it lets one level at a time write
+        self._on_delivered = on_delivered
         self._clock = clock
         self._queue: ConsumeQueue = store.queue(SCHEDULE_TOPIC, number - 1)
         self._refused_count = 0  # in a row
@@ -173,6 +181,8 @@ class _Level:
         if look.due:
             async with self._turn:
                 delivered = self._copies.deliver(look.due)
+                if delivered.count:
+                    self._on_delivered(self._number - 1, look.due[: delivered.count])
                 if delivered.count < len(look.due):
                     assert delivered.refusal is not None, "whoever refuses says why"
                     self._move_to(look.due[delivered.count][0])
@@ -205,3 +215,7 @@ class _Level:
         if self._refused_count:
             logger.info("delayed messages are delivered again", extra={"level": self._number})
             self._refused_count = 0
+
+
+def _nobody(queue_id: int, count: int, byte_count: int) -> None:
+    """Nobody counts."""

@@ -20,7 +20,7 @@ from skyrocketmq.wire.bodies import encode_body
 from skyrocketmq.wire.bodies_tables import SubscriptionGroupTable
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
-from skyrocketmq.wire.headers_admin import DeleteSubscriptionGroupHeader
+from skyrocketmq.wire.headers_admin import DeleteSubscriptionGroupHeader, GroupHeader
 from skyrocketmq.wire.headers_codec import decode_header
 
 __all__ = ["GroupHandlers"]
@@ -50,6 +50,7 @@ class GroupHandlers:
         dispatcher.register(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, self.put_group)
         dispatcher.register(RequestCode.DELETE_SUBSCRIPTIONGROUP, self.delete_group)
         dispatcher.register(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, self.list_groups)
+        dispatcher.register(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, self.show_group)
 
     async def put_group(self, frame: Frame, connection: Connection) -> Frame:
         """200: a group to make or to change."""
@@ -86,3 +87,15 @@ class GroupHandlers:
             data_version=self._groups.data_version, subscription_group_table=self._groups.table()
         )
         return frame.reply(body=encode_body(table))
+
+    def show_group(self, frame: Frame, connection: Connection) -> Frame:
+        """352: one group, as administration tools of release 5 ask for it. To ask is not to make it."""
+        name = required(decode_header(GroupHeader, frame.ext).group, "group", frame)
+        group = self._groups.find(name)
+        if group is None:
+            remark = (
+                f"consumer group {name} does not exist on {self._config.current.broker_name}: create it with "
+                "`skyrocketmq admin updateSubGroup`, or let its consumers connect"
+            )
+            raise refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+        return frame.reply(body=encode_body(group))

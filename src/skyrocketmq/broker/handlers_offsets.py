@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from skyrocketmq.broker.answers import refusal, required
-from skyrocketmq.broker.clients import ConsumerTable
 from skyrocketmq.broker.consumer_offsets import ConsumerOffsets, young_queue_start
 from skyrocketmq.broker.slave_progress import AGE_FIELD, KNOWS_AGES_FIELD, CommitTimes
-from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig, ConfigHolder
-from skyrocketmq.model import MessageQueue
 from skyrocketmq.net import Connection, Dispatcher
-from skyrocketmq.ports import Clock, Disk
+from skyrocketmq.ports import Disk
 from skyrocketmq.store import ConfigFile, MessageStore
 from skyrocketmq.wire.bodies import decode_body, encode_body
-from skyrocketmq.wire.bodies_admin import ConsumeOffsets, ConsumeStats
 from skyrocketmq.wire.bodies_tables import ConsumerOffsetTable, DelayOffsetTable
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
-from skyrocketmq.wire.headers_admin import GetConsumeStatsHeader
 from skyrocketmq.wire.headers_codec import decode_header
 from skyrocketmq.wire.headers_pull import (
     QueryConsumerOffsetHeader,
@@ -28,8 +23,6 @@ from skyrocketmq.wire.headers_pull import (
 
 __all__ = ["OffsetHandlers"]
 
-QUEUES_A_SLICE = 128  # queues looked at before others have their turn
-
 
 class OffsetHandlers:
     """The answers, from the table of offsets and from the store."""
@@ -38,22 +31,16 @@ class OffsetHandlers:
         self,
         *,
         config: ConfigHolder[BrokerConfig],
-        topics: TopicTable,
-        consumers: ConsumerTable[Connection],
         offsets: ConsumerOffsets,
         commit_times: CommitTimes,
         store: MessageStore,
         disk: Disk,
-        clock: Clock,
     ) -> None:
         self._config = config
-        self._topics = topics
-        self._consumers = consumers
         self._offsets = offsets
         self._commit_times = commit_times
         self._store = store
         self._disk = disk
-        self._clock = clock
         self._delay_offsets_file = ConfigFile(disk, config.current.store.root_path / "config" / "delayOffset.json")
 
     def register(self, dispatcher: Dispatcher) -> None:
@@ -66,7 +53,6 @@ class OffsetHandlers:
             (RequestCode.GET_EARLIEST_MSG_STORETIME, self.earliest_time),
             (RequestCode.GET_ALL_CONSUMER_OFFSET, self.list_offsets),
             (RequestCode.GET_ALL_DELAY_OFFSET, self.list_delay_offsets),
-            (RequestCode.GET_CONSUME_STATS, self.consume_stats),
         ):
             dispatcher.register(code, handler)
 
@@ -124,38 +110,6 @@ class OffsetHandlers:
         """45: how far delayed messages are delivered, for slaves: what the file holds."""
         table = await self._disk.run(self._delay_offsets_file.load, lambda data: decode_body(DelayOffsetTable, data))
         return frame.reply(body=encode_body(table or DelayOffsetTable()))
-
-    async def consume_stats(self, frame: Frame, connection: Connection) -> Frame:
-        """208: how far a group is, in one topic or in all that it has an offset for."""
-        header = decode_header(GetConsumeStatsHeader, frame.ext)
-        group = required(header.consumer_group, "consumerGroup", frame)
-        table: dict[MessageQueue, ConsumeOffsets] = {}
-        for topic in [header.topic] if header.topic else self._offsets.topics_of(group):
-            if self._is_read_by(group, topic):
-                await self._add_stats(table, group, topic)
-        return frame.reply(body=encode_body(ConsumeStats(offset_table=table)))
-
-    def _is_read_by(self, group: str, topic: str) -> bool:
-        """A topic that the members of a group no longer subscribe to says nothing about how far they are."""
-        connected = self._consumers.find(group)
-        return connected is None or not connected.subscriptions or topic in connected.subscriptions
-
-    async def _add_stats(self, table: dict[MessageQueue, ConsumeOffsets], group: str, topic: str) -> None:
-        config = self._topics.find(topic)
-        for queue_id in range(config.read_queue_nums if config is not None else 0):
-            queue = MessageQueue(topic, self._config.current.broker_name, queue_id)
-            table[queue] = await self._queue_stats(group, topic, queue_id)
-            if len(table) % QUEUES_A_SLICE == 0:
-                await self._clock.sleep(0)
-
-    async def _queue_stats(self, group: str, topic: str, queue_id: int) -> ConsumeOffsets:
-        offset = max(0, self._offsets.find(group=group, topic=topic, queue_id=queue_id) or 0)
-        last_ms = await self._store.store_time(topic, queue_id, offset - 1) if offset else 0
-        return ConsumeOffsets(
-            broker_offset=max(0, self._store.max_offset(topic, queue_id)),
-            consumer_offset=offset,
-            last_timestamp=max(0, last_ms),
-        )
 
     # -- queues
 

@@ -1,19 +1,24 @@
-"""The broker's runtime information (28): one table of texts with what it does, has and has done."""
+"""The broker's figures: runtime information (28), one table of texts with what it does, has and has done; and the
+statistics of one topic, group or queue (315)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from skyrocketmq.broker.answers import refusal, required
 from skyrocketmq.broker.runtime_figures import RuntimeFigures, byte_text
+from skyrocketmq.broker.statistics import BrokerStatistics
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.net import Connection, Dispatcher
 from skyrocketmq.ports import Disk, DiskUsage
 from skyrocketmq.store import MessageStore
 from skyrocketmq.wire.bodies import encode_body
 from skyrocketmq.wire.bodies_tables import KvTable
-from skyrocketmq.wire.codes import RequestCode
+from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.headers_admin import BrokerStatsHeader
+from skyrocketmq.wire.headers_codec import decode_header
 from skyrocketmq.wire.versions import VERSION_4_9_7, version_name
 
 __all__ = ["RuntimeHandlers"]
@@ -30,17 +35,20 @@ class RuntimeHandlers:
         config: ConfigHolder[BrokerConfig],
         store: MessageStore,
         figures: RuntimeFigures,
+        statistics: BrokerStatistics,
         delay_figures: Callable[[], Mapping[str, str]],
         disk: Disk,
     ) -> None:
         self._config = config
         self._store = store
         self._figures = figures
+        self._statistics = statistics
         self._delay_figures = delay_figures
         self._disk = disk
 
     def register(self, dispatcher: Dispatcher) -> None:
         dispatcher.register(RequestCode.GET_BROKER_RUNTIME_INFO, self.runtime_info)
+        dispatcher.register(RequestCode.VIEW_BROKER_STATS_DATA, self.view_statistics)
 
     async def runtime_info(self, frame: Frame, connection: Connection) -> Frame:
         """28: every figure that is known, as text."""
@@ -55,6 +63,16 @@ class RuntimeHandlers:
             "earliestMessageTimeStamp": str(await self._store.earliest_time()),
         }
         return frame.reply(body=encode_body(KvTable(table=table)))
+
+    def view_statistics(self, frame: Frame, connection: Connection) -> Frame:
+        """315: one statistic of one topic, group or queue, over the last minute, hour and day."""
+        header = decode_header(BrokerStatsHeader, frame.ext)
+        name, key = required(header.stats_name, "statsName", frame), required(header.stats_key, "statsKey", frame)
+        found = self._statistics.find(name, key)
+        if found is None:
+            remark = f"nothing was counted as {name} of {key}: check both, or there was nothing to count yet"
+            raise refusal(ResponseCode.SYSTEM_ERROR, remark)
+        return frame.reply(body=encode_body(found))
 
     def _log_figures(self) -> dict[str, str]:
         log = self._store.log

@@ -68,6 +68,7 @@ class TopicHandlers:
             (RequestCode.DELETE_TOPIC_IN_BROKER, self.delete_topic),
             (RequestCode.GET_ALL_TOPIC_CONFIG, self.list_topics),
             (RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, self.list_system_topics),
+            (RequestCode.GET_TOPIC_CONFIG, self.show_topic),
             (RequestCode.GET_TOPIC_STATS_INFO, self.topic_stats),
             (RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, self.list_groups_of_topic),
         ):
@@ -123,6 +124,14 @@ class TopicHandlers:
         """21: all topics, as slaves copy them and administrators read them."""
         table = TopicConfigTable(data_version=self._topics.data_version, topic_config_table=self._topics.table())
         return frame.reply(body=encode_body(table))
+
+    def show_topic(self, frame: Frame, connection: Connection) -> Frame:
+        """351: one topic, as administration tools of release 5 ask for it."""
+        name = required(decode_header(TopicHeader, frame.ext).topic, "topic", frame)
+        topic = self._topics.find(name)
+        if topic is None:
+            raise no_such_topic(name, self._config.current.broker_name)
+        return frame.reply(body=encode_body(topic))
 
     def list_system_topics(self, frame: Frame, connection: Connection) -> Frame:
         """305: the topics that are the broker's own."""

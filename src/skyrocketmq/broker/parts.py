@@ -10,12 +10,15 @@ from skyrocketmq.broker.access import AccessControl
 from skyrocketmq.broker.delay import DelayDelivery
 from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.handlers_access import AccessHandlers
+from skyrocketmq.broker.handlers_cells import CellHandlers
 from skyrocketmq.broker.handlers_cleaning import CleaningHandlers
 from skyrocketmq.broker.handlers_clients import ClientHandlers
 from skyrocketmq.broker.handlers_config import ConfigHandlers
 from skyrocketmq.broker.handlers_groups import GroupHandlers
 from skyrocketmq.broker.handlers_offsets import OffsetHandlers
+from skyrocketmq.broker.handlers_progress import ProgressHandlers
 from skyrocketmq.broker.handlers_queries import QueryHandlers
+from skyrocketmq.broker.handlers_relay import RelayHandlers
 from skyrocketmq.broker.handlers_runtime import RuntimeHandlers
 from skyrocketmq.broker.handlers_topics import TopicHandlers
 from skyrocketmq.broker.identity import BrokerIdentity
@@ -32,6 +35,7 @@ from skyrocketmq.broker.send_back import SendBackHandler
 from skyrocketmq.broker.send_handler import SendHandler
 from skyrocketmq.broker.send_headers import SendHeaders
 from skyrocketmq.broker.send_topics import AnswerTexts, SendTopic
+from skyrocketmq.broker.statistics import BrokerStatistics
 from skyrocketmq.broker.tables import BrokerTables
 from skyrocketmq.broker.topics import TopicsChanged
 from skyrocketmq.config import BrokerConfig, ConfigHolder
@@ -68,6 +72,8 @@ class BrokerParts:
         self._clock = clock
         self._notices = ChangeNotices(tables.consumers.members_of, clock=clock)
         self.figures = RuntimeFigures(store.statistics, clock)
+        self.statistics = BrokerStatistics(config, store, clock)
+        delay.on_delivered = self.statistics.delivered
         durability = self._durability = Durability(store, replication.replicas)
         writer = MessageWriter(store, on_delayed=delay.arrived)
         self.clients = ClientHandlers(
@@ -91,6 +97,7 @@ class BrokerParts:
             store=store,
             replication=replication,
             offset_moved=OffsetMovedEvents(writer, broker_name=identity.broker_name, host=store_host, clock=clock),
+            statistics=self.statistics,
             clock=clock,
         )
         store.on_arrival = self.pulls.held.arrived
@@ -115,6 +122,7 @@ class BrokerParts:
                 groups=tables.groups,
                 store=store,
                 writer=writer,
+                statistics=self.statistics,
                 access=access,
             ),
             QueryHandlers(config=config, store=store, access=access),
@@ -131,15 +139,37 @@ class BrokerParts:
             ),
             OffsetHandlers(
                 config=config,
-                topics=tables.topics,
-                consumers=tables.consumers,
                 offsets=tables.offsets,
                 commit_times=replication.commit_times,
                 store=store,
                 disk=disk,
+            ),
+            ProgressHandlers(
+                identity=identity,
+                topics=tables.topics,
+                groups=tables.groups,
+                consumers=tables.consumers,
+                offsets=tables.offsets,
+                store=store,
+                statistics=self.statistics,
                 clock=clock,
             ),
-            RuntimeHandlers(config=config, store=store, figures=self.figures, delay_figures=delay.figures, disk=disk),
+            RelayHandlers(
+                config=config,
+                topics=tables.topics,
+                consumers=tables.consumers,
+                offsets=tables.offsets,
+                store=store,
+            ),
+            CellHandlers(store=store, consumers=tables.consumers, filters=tables.filters),
+            RuntimeHandlers(
+                config=config,
+                store=store,
+                figures=self.figures,
+                statistics=self.statistics,
+                delay_figures=delay.figures,
+                disk=disk,
+            ),
             self.clients,
             GroupHandlers(config=config, groups=tables.groups, groups_file=tables.groups_saver, offsets=tables.offsets),
             ConfigHandlers(config),
@@ -162,6 +192,7 @@ class BrokerParts:
         self.main_feed: Feed = self._send_paths[0].feed
         self.fast_feed: Feed = self._send_paths[1].feed
         tables.topics.listeners.append(self._topics_changed)
+        tables.groups.listeners.append(self._groups_changed)
         self.apply_config(config.current)
 
     # -- what the send path may take for granted
@@ -180,6 +211,16 @@ class BrokerParts:
 
     def _topics_changed(self, change: TopicsChanged) -> None:
         self._headers.forget(change.names)
+        if self._config.current.delete_unused_stats:
+            for name in change.names:
+                if self._tables.topics.find(name) is None:
+                    self.statistics.forget_topic(name)
+
+    def _groups_changed(self, names: frozenset[str]) -> None:
+        if self._config.current.delete_unused_stats:
+            for name in names:
+                if self._tables.groups.find(name) is None:
+                    self.statistics.forget_group(name)
 
     def apply_config(self, config: BrokerConfig) -> None:
         """Follow a configuration that has changed: nothing that was derived from the old one is kept."""

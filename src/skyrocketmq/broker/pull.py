@@ -18,6 +18,7 @@ from skyrocketmq.broker.held_pulls import HeldPull, HeldPulls
 from skyrocketmq.broker.offset_moved import OffsetMovedEvents
 from skyrocketmq.broker.pull_rules import PullPlan, check_pull, pull_code
 from skyrocketmq.broker.replication import Replication
+from skyrocketmq.broker.statistics import BrokerStatistics
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig, BrokerRole, ConfigHolder
 from skyrocketmq.errors import broker_error
@@ -50,6 +51,7 @@ class PullHandler:
         store: MessageStore,
         replication: Replication,
         offset_moved: OffsetMovedEvents,
+        statistics: BrokerStatistics,
         clock: Clock,
     ) -> None:
         self._config = config
@@ -62,6 +64,8 @@ class PullHandler:
         self._is_slave = store.config.broker_role is BrokerRole.SLAVE
         self._replication = replication
         self._offset_moved = offset_moved
+        self._statistics = statistics
+        self._clock = clock
         self._is_stopping = False
         self.held = HeldPulls(clock, self._run_again)
 
@@ -97,6 +101,7 @@ class PullHandler:
         if found is None:
             return None
         self._commit_offset(header, plan)
+        self._statistics.pulled(plan.topic, plan.group.group_name, plan.queue_id, found.count, found.byte_count)
         return found, self._suggested_broker(plan, found)
 
     def _pull(
@@ -156,8 +161,10 @@ class PullHandler:
         pending: Pending[GetResult],
         is_first_run: bool,
     ) -> Frame | None:
+        started_s = self._clock.monotonic()
         found = await pending.finish()
-        return self._answer(frame, connection, header, plan, found, may_hold=is_first_run)
+        spent_ms = int((self._clock.monotonic() - started_s) * 1000)
+        return self._answer(frame, connection, header, plan, found, may_hold=is_first_run, spent_ms=spent_ms)
 
     def _answer(
         self,
@@ -168,6 +175,7 @@ class PullHandler:
         found: GetResult,
         *,
         may_hold: bool,
+        spent_ms: int = 0,
     ) -> Frame | None:
         code = pull_code(found.status, plan.offset)
         is_moved = code == ResponseCode.PULL_OFFSET_MOVED
@@ -185,6 +193,9 @@ class PullHandler:
         answer = _answer_of(frame, code, found, suggested_id=self._suggested_broker(plan, found))
         if not found.parts:
             return answer
+        self._statistics.pulled(
+            plan.topic, plan.group.group_name, plan.queue_id, found.count, found.byte_count, spent_ms
+        )
         connection.write([encode_head(answer, found.byte_count), *found.parts])
         return None
 

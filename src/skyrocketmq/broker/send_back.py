@@ -17,6 +17,7 @@ from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.message_writer import MessageWriter, OutgoingMessage
 from skyrocketmq.broker.pull_filters import record_topic
 from skyrocketmq.broker.saving import Saver
+from skyrocketmq.broker.statistics import BrokerStatistics
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.errors import broker_error
@@ -53,6 +54,7 @@ class SendBackHandler:
         groups: GroupTable,
         store: MessageStore,
         writer: MessageWriter,
+        statistics: BrokerStatistics,
         access: AccessControl | None = None,
         choose_queue: random.Random | None = None,
     ) -> None:
@@ -62,6 +64,7 @@ class SendBackHandler:
         self._groups = groups
         self._store = store
         self._writer = writer
+        self._statistics = statistics
         self._access = access
         self._random = choose_queue or random.Random()
 
@@ -120,6 +123,7 @@ class SendBackHandler:
         stored = self._writer.put(message)
         if stored.status is not PutStatus.PUT_OK:
             return frame.reply(ResponseCode.SYSTEM_ERROR, remark=f"{stored.status.name}: {stored.remark}")
+        self._statistics.handed_back(message.properties[_RETRY_TOPIC].decode("utf-8", "replace"), group.group_name)
         return frame.reply()
 
     def _redirect(

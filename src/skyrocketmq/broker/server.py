@@ -34,6 +34,7 @@ from skyrocketmq.broker.registration import (
 )
 from skyrocketmq.broker.replication import LAG_INTERVAL_S, Replication
 from skyrocketmq.broker.runtime_figures import SAMPLE_INTERVAL_S
+from skyrocketmq.broker.statistics_windows import SAMPLE_INTERVAL_S as STATISTICS_INTERVAL_S
 from skyrocketmq.broker.tables import BrokerTables
 from skyrocketmq.config import BrokerConfig, ConfigChange, ConfigHolder, Loaded
 from skyrocketmq.errors import ConfigError
@@ -176,6 +177,7 @@ async def _open(
     background = await opened.enter_async_context(Background(clock))
     background.every(SCAN_INTERVAL_S, parts.expire_silent)
     background.every(SAMPLE_INTERVAL_S, parts.figures.sample)
+    background.every(STATISTICS_INTERVAL_S, parts.statistics.sample)
     offsets_interval_s = config.offset_flush_interval_ms / 1000
     background.every(offsets_interval_s, tables.save_offsets, first_after=OFFSETS_FIRST_AFTER_S)
     background.every(offsets_interval_s, replication.save, first_after=OFFSETS_FIRST_AFTER_S)

@@ -121,7 +121,7 @@ class Dispatcher:
         logger.warning("request code not supported", extra={"code": frame.code, "peer": connection.peer})
         if not self.answer_unknown:
             return None
-        remark = f"request code {frame.code} is not supported here"
+        remark = f"request type {frame.code} not supported"
         return _json_answer(frame, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
 
     def _start(self, frame: Frame, work: Awaitable[Frame | None], connection: Connection) -> Frame | None:

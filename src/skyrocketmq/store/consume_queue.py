@@ -17,6 +17,8 @@ Rule 4: the object of a queue lives as long as the store: who has it may keep it
 from __future__ import annotations
 
 import logging
+import sys
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
@@ -39,6 +41,9 @@ FILLER_SIZE: Final = 0x7FFFFFFF
 FILLER: Final = CELL.pack(0, FILLER_SIZE, 0)  # stands before the first message of a queue that does not begin at 0
 assert CELL.size == CELL_BYTES
 
+_CELL_WORDS: Final = CELL_BYTES // 4
+_SIZE_WORD: Final = 2
+assert array("I").itemsize == 4
 _log_offset_and_size = Struct(">qi").unpack_from
 
 
@@ -60,6 +65,8 @@ class ConsumeQueue:
         "min_offset",
         "next_offset",
         "queue_id",
+        "stored_bytes",
+        "stored_count",
         "synced_bytes",
         "tail",
         "topic",
@@ -80,6 +87,8 @@ class ConsumeQueue:
         self.hidden_bytes = 0  # at the end of the tail: cells of messages that wait in the transient pool
         self.is_dirty = False  # listed for the next write-out
         self.is_watched = False  # somebody waits for the next message
+        self.stored_count = 0  # messages written out since `take_stored`, and the bytes of their records
+        self.stored_bytes = 0
         self._disk = disk
         self._open_files = open_files
         self._directory = directory
@@ -170,7 +179,7 @@ class ConsumeQueue:
     def find_min_offset(self, log_offset: int) -> Steps[int]:
         """The first offset whose message lies at this log offset or behind it; the queue's end if there is none."""
         low, high = self.first_offset, int(self.max_offset)
-        if low < high and _is_at_or_after((yield from self._cells(low, 1)), log_offset):
+        if low < high and _is_at_or_after((yield from self.read_cells(low, 1)), log_offset):
             return low  # the usual case, with one look
         while low < high:
             middle = (low + high) // 2
@@ -187,14 +196,15 @@ class ConsumeQueue:
         count = 1
         while end > low:
             begin = max(low, end - count, end - 1 - (end - 1) % (self._file_bytes // CELL_BYTES))  # within one file
-            data = yield from self._cells(begin, end - begin)
+            data = yield from self.read_cells(begin, end - begin)
             for at in range(len(data) - CELL_BYTES, -1, -CELL_BYTES):
                 if _log_offset_and_size(data, at)[1] != FILLER_SIZE:
                     return begin + at // CELL_BYTES, data[at : at + CELL_BYTES]
             end, count = begin, min(count * 8, 32_768)
         return None
 
-    def _cells(self, offset: int, count: int) -> Steps[bytes]:
+    def read_cells(self, offset: int, count: int) -> Steps[bytes]:
+        """Up to `count` cells from this offset on, which is below `max_offset`; nothing if their file is gone."""
         data = self.peek_cells(offset, count)
         if isinstance(data, ColdRange):
             (data,) = yield [data]
@@ -258,6 +268,8 @@ class ConsumeQueue:
             # Nothing waits between the write and this: a reader sees every cell in exactly one place.
             self.written_bytes = at + len(data)
             del self.tail[: len(data)]
+            self.stored_count += len(data) // CELL_BYTES
+            self.stored_bytes += _record_bytes(data)
 
     def _create(self, start: int, path: Path) -> None:
         self._disk.make_directories(self._directory)
@@ -382,6 +394,14 @@ class ConsumeQueue:
         self._open_files.forget(path)
         self._disk.unlink(path)
         logger.info("queue file behind the end deleted", extra={"path": str(path)})
+
+
+def _record_bytes(cells: bytes) -> int:
+    """The size of all records together: a second's cells in one go, so that no message is counted on its own."""
+    words = array("I", cells)
+    if sys.byteorder == "little":
+        words.byteswap()
+    return sum(words[_SIZE_WORD::_CELL_WORDS])
 
 
 def _is_at_or_after(cell: bytes, log_offset: int) -> bool:

@@ -42,6 +42,7 @@ class ConsumeQueues:
         self._open_files = OpenFiles(disk, count_max=OPEN_FILES_MAX)
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
         self._unsynced: dict[ConsumeQueue, None] = {}
+        self._grown: dict[ConsumeQueue, None] = {}  # written to since `take_stored`
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         for queues in self._topics.values():
@@ -94,10 +95,19 @@ class ConsumeQueues:
                 queue.write_out()
                 queue.is_dirty = False
                 self._unsynced[queue] = None
+                self._grown[queue] = None
                 done += 1
         finally:
             del dirty[:done]
         return bool(dirty)
+
+    def take_stored(self) -> list[tuple[ConsumeQueue, int, int]]:
+        """The queues that were written to since this was last asked, with how many messages, and how many bytes."""
+        stored = [(queue, queue.stored_count, queue.stored_bytes) for queue in self._grown]
+        for queue in self._grown:
+            queue.stored_count = queue.stored_bytes = 0
+        self._grown.clear()
+        return stored
 
     def show_all(self) -> None:
         """What was hidden is in the log now."""

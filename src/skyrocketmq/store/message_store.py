@@ -33,7 +33,7 @@ from skyrocketmq.store.checkpoint import load_checkpoint
 from skyrocketmq.store.cleaning import Cleaner
 from skyrocketmq.store.cold_reads import ColdReads, Pending, Steps
 from skyrocketmq.store.commit_log import CommitLog
-from skyrocketmq.store.consume_queue import ConsumeQueue
+from skyrocketmq.store.consume_queue import CELL, ConsumeQueue
 from skyrocketmq.store.consume_queues import ConsumeQueues
 from skyrocketmq.store.cut_mark import CUT_NAME
 from skyrocketmq.store.file_rows import make_directories
@@ -559,6 +559,14 @@ class MessageStore:
             find_unit=None if extensions is None else lambda address: extensions.find(queue, address),
             may_match=may_match,
         )
+
+    async def read_cells(self, queue: ConsumeQueue, offset: int, count_max: int) -> list[tuple[int, int, int]] | None:
+        """Cells of a queue (log offset, size, tags code) from an offset on, all of one file; None if there is none."""
+        self.appender.settle()
+        if not queue.first_offset <= offset < queue.max_offset or count_max <= 0:
+            return None
+        data = await self._reads.run(queue.read_cells(offset, min(count_max, queue.max_offset - offset)))
+        return list(CELL.iter_unpack(data)) or None
 
     def min_offset(self, topic: str, queue_id: int) -> QueueOffset:
         """The oldest message of a queue; 0 for one without messages."""

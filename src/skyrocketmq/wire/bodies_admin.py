@@ -27,6 +27,7 @@ __all__ = [
     "ConsumeTimeSpans",
     "ConsumerConnections",
     "GroupList",
+    "GroupSubscription",
     "OffsetMovedEvent",
     "ProducerConnections",
     "ProducerInfo",
@@ -118,6 +119,14 @@ class GroupList(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """300: the groups that consume a topic."""
 
     group_list: tuple[str, ...] = ()
+
+
+class GroupSubscription(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """345: what a group subscribes to of a topic; nothing while no member of it is connected."""
+
+    group: str | None = None
+    subscription_data: SubscriptionData | None = None
+    topic: str | None = None
 
 
 class ConsumeTimeSpan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -11,6 +11,7 @@ import msgspec
 from skyrocketmq.model.groups import SubscriptionGroupConfig
 from skyrocketmq.model.heartbeats import HeartbeatData
 from skyrocketmq.model.routes import ClusterInfo, TopicRoute
+from skyrocketmq.model.topics import TopicConfig
 from skyrocketmq.model.versions import DataVersion
 from skyrocketmq.wire import bodies_admin as admin
 from skyrocketmq.wire import bodies_clients as clients
@@ -65,6 +66,10 @@ RESPONSE_BODIES: dict[RequestCode, type[msgspec.Struct]] = {
     RequestCode.QUERY_CORRECTION_OFFSET: tables.CorrectionOffsets,
     RequestCode.VIEW_BROKER_STATS_DATA: admin.BrokerStats,
     RequestCode.QUERY_CONSUME_QUEUE: admin.ConsumeQueueEntries,
+    RequestCode.QUERY_TOPICS_BY_CONSUMER: tables.TopicList,
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: admin.GroupSubscription,
+    RequestCode.GET_TOPIC_CONFIG: TopicConfig,
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: SubscriptionGroupConfig,
     # client
     RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: clients.ConsumerStatus,
     RequestCode.GET_CONSUMER_RUNNING_INFO: clients.ConsumerRunningInfo,

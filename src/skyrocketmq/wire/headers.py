@@ -74,12 +74,16 @@ REQUEST_HEADERS: dict[RequestCode, type[Header]] = dict.fromkeys(RequestCode, No
     RequestCode.GET_BROKER_CONSUME_STATS: admin.GetBrokerConsumeStatsHeader,
     RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: clients.ResetOffsetHeader,
     RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: clients.ConsumerStatusHeader,
-    RequestCode.QUERY_CONSUME_TIME_SPAN: admin.ConsumeTimeSpanHeader,
+    RequestCode.QUERY_CONSUME_TIME_SPAN: admin.TopicOfGroupHeader,
     RequestCode.QUERY_CORRECTION_OFFSET: admin.CorrectionOffsetHeader,
     RequestCode.CLONE_GROUP_OFFSET: admin.CloneGroupOffsetHeader,
     RequestCode.VIEW_BROKER_STATS_DATA: admin.BrokerStatsHeader,
     RequestCode.QUERY_CONSUME_QUEUE: admin.QueryConsumeQueueHeader,
     RequestCode.RESUME_CHECK_HALF_MESSAGE: admin.ResumeCheckHalfMessageHeader,
+    RequestCode.QUERY_TOPICS_BY_CONSUMER: admin.GroupHeader,
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: admin.TopicOfGroupHeader,
+    RequestCode.GET_TOPIC_CONFIG: admin.TopicHeader,
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: admin.GroupHeader,
 }
 
 RESPONSE_HEADERS: dict[RequestCode, type[Header]] = dict.fromkeys(RequestCode, NoFields) | {

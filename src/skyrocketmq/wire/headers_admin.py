@@ -9,7 +9,6 @@ __all__ = [
     "BrokerAclInfoAnswer",
     "BrokerStatsHeader",
     "CloneGroupOffsetHeader",
-    "ConsumeTimeSpanHeader",
     "CorrectionOffsetHeader",
     "CreateAccessConfigHeader",
     "CreateTopicHeader",
@@ -18,10 +17,12 @@ __all__ = [
     "GetBrokerConfigAnswer",
     "GetBrokerConsumeStatsHeader",
     "GetConsumeStatsHeader",
+    "GroupHeader",
     "ProducerGroupHeader",
     "QueryConsumeQueueHeader",
     "ResumeCheckHalfMessageHeader",
     "TopicHeader",
+    "TopicOfGroupHeader",
     "UpdateWhiteAddressesHeader",
 ]
 
@@ -40,7 +41,7 @@ class CreateTopicHeader(Header):
 
 
 class TopicHeader(Header):
-    """202, 215, 300: a topic."""
+    """202, 215, 300, 351: a topic."""
 
     topic: str | None = None
 
@@ -94,6 +95,12 @@ class DeleteSubscriptionGroupHeader(Header):
     remove_offset: bool = False
 
 
+class GroupHeader(Header):
+    """343, 352: a consumer group."""
+
+    group: str | None = None
+
+
 class ProducerGroupHeader(Header):
     """204: a producer group."""
 
@@ -113,8 +120,8 @@ class GetBrokerConsumeStatsHeader(Header):
     is_order: bool = False
 
 
-class ConsumeTimeSpanHeader(Header):
-    """303: between which times a group's messages lie."""
+class TopicOfGroupHeader(Header):
+    """303, 345: a topic and a group that reads it."""
 
     topic: str | None = None
     group: str | None = None

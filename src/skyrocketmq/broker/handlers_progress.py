@@ -1,0 +1,248 @@
+"""Requests about how far groups are: their progress, the times it spans, offsets of one group for another.
+
+Whoever asks about all queues of a topic, or all topics of a group, lets others have their turn in between: a table is
+walked in slices of `QUEUES_A_SLICE`.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import Final
+
+from skyrocketmq.broker.answers import no_such_topic, required
+from skyrocketmq.broker.clients import ConsumerTable
+from skyrocketmq.broker.consumer_offsets import ConsumerOffsets
+from skyrocketmq.broker.groups import GroupTable
+from skyrocketmq.broker.identity import BrokerIdentity
+from skyrocketmq.broker.statistics import BrokerStatistics
+from skyrocketmq.broker.topics import TopicTable
+from skyrocketmq.model import MessageQueue
+from skyrocketmq.model.numbers import INT64_MAX
+from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.ports import Clock
+from skyrocketmq.store import MessageStore
+from skyrocketmq.wire.bodies import encode_body
+from skyrocketmq.wire.bodies_admin import (
+    ConsumeOffsets,
+    ConsumeStats,
+    ConsumeStatsList,
+    ConsumeTimeSpan,
+    ConsumeTimeSpans,
+    GroupSubscription,
+)
+from skyrocketmq.wire.bodies_tables import CorrectionOffsets, TopicList
+from skyrocketmq.wire.codes import RequestCode
+from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.headers_admin import (
+    CloneGroupOffsetHeader,
+    CorrectionOffsetHeader,
+    GetBrokerConsumeStatsHeader,
+    GetConsumeStatsHeader,
+    GroupHeader,
+    TopicOfGroupHeader,
+)
+from skyrocketmq.wire.headers_codec import decode_header
+
+__all__ = ["ProgressHandlers"]
+
+logger = logging.getLogger(__name__)
+
+QUEUES_A_SLICE: Final = 128  # queues looked at before others have their turn
+
+
+class ProgressHandlers:
+    """The answers, from the table of offsets, the connected consumers and the store."""
+
+    def __init__(
+        self,
+        *,
+        identity: BrokerIdentity,
+        topics: TopicTable,
+        groups: GroupTable,
+        consumers: ConsumerTable[Connection],
+        offsets: ConsumerOffsets,
+        store: MessageStore,
+        statistics: BrokerStatistics,
+        clock: Clock,
+    ) -> None:
+        self._identity = identity
+        self._topics = topics
+        self._groups = groups
+        self._consumers = consumers
+        self._offsets = offsets
+        self._store = store
+        self._statistics = statistics
+        self._clock = clock
+        self._looked_at = 0  # queues, for the slices
+
+    def register(self, dispatcher: Dispatcher) -> None:
+        for code, handler in (
+            (RequestCode.GET_CONSUME_STATS, self.consume_stats),
+            (RequestCode.GET_BROKER_CONSUME_STATS, self.all_consume_stats),
+            (RequestCode.QUERY_CONSUME_TIME_SPAN, self.consume_time_spans),
+        ):
+            dispatcher.register(code, handler)
+        dispatcher.register(RequestCode.CLONE_GROUP_OFFSET, self.clone_offsets)
+        dispatcher.register(RequestCode.QUERY_CORRECTION_OFFSET, self.correction_offsets)
+        dispatcher.register(RequestCode.QUERY_TOPICS_BY_CONSUMER, self.topics_of_group)
+        dispatcher.register(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, self.subscription_of_group)
+
+    # -- how far groups are
+
+    async def consume_stats(self, frame: Frame, connection: Connection) -> Frame:
+        """208: how far a group is, in one topic or in all that it has an offset for."""
+        header = decode_header(GetConsumeStatsHeader, frame.ext)
+        group = required(header.consumer_group, "consumerGroup", frame)
+        table: dict[MessageQueue, ConsumeOffsets] = {}
+        tps = 0.0
+        for topic in [header.topic] if header.topic else self._offsets.topics_of(group):
+            config = self._topics.find(topic)
+            if config is not None and self._is_read_by(group, topic):
+                table |= await self._progress(group, topic, queue_count=config.read_queue_nums)
+                tps += self._statistics.group_tps(topic=topic, group=group)
+        return frame.reply(body=encode_body(ConsumeStats(consume_tps=tps, offset_table=table)))
+
+    async def all_consume_stats(self, frame: Frame, connection: Connection) -> Frame:
+        """317: how far all groups are, each in all of its topics; or in those that are consumed in order."""
+        is_order = decode_header(GetBrokerConsumeStatsHeader, frame.ext).is_order
+        groups: list[dict[str, list[ConsumeStats]]] = []
+        total_diff = 0
+        for group in sorted(self._groups.table()):
+            of_group: list[ConsumeStats] = []
+            for topic in self._offsets.topics_of(group):
+                config = self._topics.find(topic)
+                if config is None or (is_order and not config.order) or not self._is_read_by(group, topic):
+                    continue
+                table = await self._progress(group, topic, queue_count=config.write_queue_nums)
+                total_diff += sum(queue.broker_offset - queue.consumer_offset for queue in table.values())
+                tps = self._statistics.group_tps(topic=topic, group=group)
+                of_group.append(ConsumeStats(consume_tps=tps, offset_table=table))
+            groups.append({group: of_group})
+        body = ConsumeStatsList(broker_addr=self._identity.address, consume_stats_list=groups, total_diff=total_diff)
+        return frame.reply(body=encode_body(body))
+
+    def _is_read_by(self, group: str, topic: str) -> bool:
+        """A topic that the members of a group no longer subscribe to says nothing about how far they are."""
+        connected = self._consumers.find(group)
+        return connected is None or not connected.subscriptions or topic in connected.subscriptions
+
+    async def _progress(self, group: str, topic: str, *, queue_count: int) -> dict[MessageQueue, ConsumeOffsets]:
+        table: dict[MessageQueue, ConsumeOffsets] = {}
+        for queue_id in range(queue_count):
+            offset = max(0, self._offsets.find(group=group, topic=topic, queue_id=queue_id) or 0)
+            last_ms = await self._store.store_time(topic, queue_id, offset - 1) if offset else 0
+            table[self._queue(topic, queue_id)] = ConsumeOffsets(
+                broker_offset=max(0, self._store.max_offset(topic, queue_id)),
+                consumer_offset=offset,
+                last_timestamp=max(0, last_ms),
+            )
+            await self._let_others()
+        return table
+
+    async def consume_time_spans(self, frame: Frame, connection: Connection) -> Frame:
+        """303: when a queue's oldest and newest messages were stored, when the group's last one, and how late it is."""
+        header = decode_header(TopicOfGroupHeader, frame.ext)
+        topic, group = required(header.topic, "topic", frame), required(header.group, "group", frame)
+        config = self._topics.find(topic)
+        if config is None:
+            raise no_such_topic(topic, self._identity.broker_name)
+        spans = []
+        for queue_id in range(config.write_queue_nums):
+            spans.append(await self._time_span(topic, group, queue_id))
+            await self._let_others()
+        return frame.reply(body=encode_body(ConsumeTimeSpans(consume_time_span_set=tuple(spans))))
+
+    async def _time_span(self, topic: str, group: str, queue_id: int) -> ConsumeTimeSpan:
+        store = self._store
+        max_offset = store.max_offset(topic, queue_id)
+        offset = max(0, self._offsets.find(group=group, topic=topic, queue_id=queue_id) or 0)
+        min_ms = await store.earliest_time(topic, queue_id)
+        max_ms = await store.store_time(topic, queue_id, max_offset - 1)
+        consumed_ms = await store.store_time(topic, queue_id, offset - 1) if offset else min_ms
+        next_ms = await store.store_time(topic, queue_id, offset) if offset < max_offset else -1
+        return ConsumeTimeSpan(
+            consume_timestamp=consumed_ms,
+            consume_timestamp_text=_time_text(consumed_ms),
+            delay_time=max(0, self._clock.now_ms() - next_ms) if next_ms >= 0 else 0,
+            max_timestamp=max_ms,
+            max_timestamp_text=_time_text(max_ms),
+            message_queue=self._queue(topic, queue_id),
+            min_timestamp=min_ms,
+            min_timestamp_text=_time_text(min_ms),
+        )
+
+    def _queue(self, topic: str, queue_id: int) -> MessageQueue:
+        return MessageQueue(topic, self._identity.broker_name, queue_id)
+
+    async def _let_others(self) -> None:
+        self._looked_at += 1
+        if self._looked_at % QUEUES_A_SLICE == 0:
+            await self._clock.sleep(0)
+
+    # -- one group's offsets for another
+
+    def clone_offsets(self, frame: Frame, connection: Connection) -> Frame:
+        """314: a group gets the offsets of another, in one topic or in all that the other has offsets for.
+
+        Apache's brokers copy nothing where no topic is named. Of topics that the members of the source no longer
+        subscribe to, offsets are copied only if the request says that the source is offline.
+        """
+        header = decode_header(CloneGroupOffsetHeader, frame.ext)
+        source = required(header.src_group, "srcGroup", frame)
+        target = required(header.dest_group, "destGroup", frame)
+        for topic in [header.topic] if header.topic else self._offsets.topics_of(source):
+            if self._topics.find(topic) is None or not (header.offline or self._is_read_by(source, topic)):
+                continue
+            queues = self._offsets.queues_of(group=source, topic=topic)
+            for queue_id, offset in queues.items():
+                self._offsets.commit(group=target, topic=topic, queue_id=queue_id, offset=offset)
+            logger.info(
+                "offsets cloned",
+                extra={"from": source, "to": target, "topic": topic, "queues": len(queues), "by": connection.peer},
+            )
+        return frame.reply()
+
+    def correction_offsets(self, frame: Frame, connection: Connection) -> Frame:
+        """308: for each queue of a topic the smallest offset among groups, those to be left out apart.
+
+        Where that is beyond the offset of the group to compare with, the answer is the largest number there is. An
+        offset of messages that are gone counts for nothing. Apache's brokers delete the offsets of the groups to be
+        left out, and compare with nothing: neither is meant.
+        """
+        header = decode_header(CorrectionOffsetHeader, frame.ext)
+        topic = required(header.topic, "topic", frame)
+        left_out = {name.strip() for name in (header.filter_groups or "").split(",")}
+        smallest: dict[int, int] = {}
+        for group in self._offsets.groups_of(topic):
+            if group in left_out:
+                continue
+            for queue_id, offset in self._offsets.queues_of(group=group, topic=topic).items():
+                if offset >= self._store.min_offset(topic, queue_id):
+                    smallest[queue_id] = min(offset, smallest.get(queue_id, INT64_MAX))
+        compared = self._offsets.queues_of(group=header.compare_group or "", topic=topic)
+        for queue_id, offset in compared.items():
+            if smallest.get(queue_id, 0) > offset:
+                smallest[queue_id] = INT64_MAX
+        return frame.reply(body=encode_body(CorrectionOffsets(correction_offsets=smallest)))
+
+    # -- what groups read
+
+    def topics_of_group(self, frame: Frame, connection: Connection) -> Frame:
+        """343: the topics that a group has read."""
+        group = required(decode_header(GroupHeader, frame.ext).group, "group", frame)
+        topics = TopicList(broker_addr=self._identity.address, topic_list=tuple(self._offsets.topics_of(group)))
+        return frame.reply(body=encode_body(topics))
+
+    def subscription_of_group(self, frame: Frame, connection: Connection) -> Frame:
+        """345: what a group subscribes to of a topic now."""
+        header = decode_header(TopicOfGroupHeader, frame.ext)
+        topic, group = required(header.topic, "topic", frame), required(header.group, "group", frame)
+        found = self._consumers.find_subscription(group, topic)
+        return frame.reply(body=encode_body(GroupSubscription(group=group, subscription_data=found, topic=topic)))
+
+
+def _time_text(milliseconds: int) -> str:
+    """A local time as the family prints it here: `1970-01-01#00:00:00:003`."""
+    moment = datetime.fromtimestamp(milliseconds // 1000)
+    return f"{moment:%Y-%m-%d#%H:%M:%S}:{milliseconds % 1000:03}"

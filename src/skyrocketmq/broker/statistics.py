@@ -1,0 +1,243 @@
+"""What goes through the broker, by topic, group and queue: the statistics that operators ask for by name and key (315).
+
+| name | key | counts |
+|---|---|---|
+| TOPIC_PUT_NUMS, TOPIC_PUT_SIZE | topic | messages stored in a topic's queues, their bytes |
+| GROUP_GET_NUMS, GROUP_GET_SIZE | topic@group | messages given to a group, their bytes |
+| GROUP_GET_LATENCY | queueId@topic@group | milliseconds that pulls took to answer |
+| SNDBCK_PUT_NUMS | topic@group | messages that a group handed back |
+| BROKER_PUT_NUMS, BROKER_GET_NUMS | cluster | messages stored and given in all |
+| QUEUE_PUT_NUMS, QUEUE_PUT_SIZE | topic@queueId | delayed messages stored, by level |
+| QUEUE_GET_NUMS, QUEUE_GET_SIZE | topic@queueId@group | delayed messages delivered, by level |
+
+With `enableDetailStat=false` there is nothing by queue: GROUP_GET_LATENCY is by topic@group, the QUEUE names are gone.
+
+Rule 1: a send pays nothing. Messages are counted when the cells of their queues are written out, once a second.
+Rule 2: a pull pays one look into a dict and a few additions, however many messages it gives.
+Rule 3: what was quiet for a day is forgotten, and there is a limit to what is kept.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, NamedTuple
+
+from skyrocketmq.broker.statistics_windows import DAY, Series
+from skyrocketmq.config import BrokerConfig, BrokerRole, ConfigHolder
+from skyrocketmq.model.names import SCHEDULE_TOPIC
+from skyrocketmq.ports import Clock
+from skyrocketmq.store import MessageStore
+from skyrocketmq.wire.bodies_admin import BrokerStats
+
+__all__ = ["SCHEDULE_CONSUMER", "BrokerStatistics"]
+
+logger = logging.getLogger(__name__)
+
+TALLIES_MAX: Final = 20_000  # queues that groups read; of more, no statistics are kept
+READINGS_A_SLICE: Final = 500  # samples taken before others have their turn
+SCHEDULE_CONSUMER: Final = "SCHEDULE_CONSUMER"  # the group under which deliveries of delayed messages count
+
+
+class Tally:
+    """What was counted for one key since the broker started."""
+
+    __slots__ = ("byte_count", "messages", "spent_ms", "times")
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.byte_count = 0
+        self.times = 0  # pulls; where nobody knows better, messages
+        self.spent_ms = 0
+
+    def add(self, other: Tally) -> None:
+        self.messages += other.messages
+        self.byte_count += other.byte_count
+        self.times += other.times
+        self.spent_ms += other.spent_ms
+
+
+class Reading(NamedTuple):
+    name: str
+    key: str
+    value: int
+    times: int
+
+
+class BrokerStatistics:
+    """The statistics of one broker. `sample` is called every `SAMPLE_INTERVAL_S`."""
+
+    def __init__(self, config: ConfigHolder[BrokerConfig], store: MessageStore, clock: Clock) -> None:
+        self._config = config
+        self._store = store
+        self._clock = clock
+        self._tick = 0
+        self._sampled_ms = self._now_ms()  # the last time
+        self._is_full = False  # and that has been said
+        self._stored: dict[str, Tally] = {}  # by topic
+        self._delayed: dict[int, Tally] = {}  # by queue of the schedule topic
+        self._pulled: dict[tuple[str, str, int], Tally] = {}  # by topic, group and queue
+        self._returned: dict[str, Tally] = {}  # by topic@group
+        self._series: dict[tuple[str, str], Series] = {}
+        store.queues.take_stored()  # what recovery found is no news
+
+    # ------------------------------------------------------------------------------------------------------- counting
+
+    def pulled(self, topic: str, group: str, queue_id: int, count: int, byte_count: int, spent_ms: int = 0) -> None:
+        """A group was given messages. Arguments go by position: this is called for every pull."""
+        tally = self._pulled.get((topic, group, queue_id))
+        if tally is None:
+            if len(self._pulled) >= TALLIES_MAX:
+                self._say_full()
+                return
+            tally = self._pulled[topic, group, queue_id] = Tally()
+        tally.messages += count
+        tally.byte_count += byte_count
+        tally.times += 1
+        tally.spent_ms += spent_ms
+
+    def delivered(self, queue_id: int, count: int, byte_count: int) -> None:
+        """Delayed messages of a level have reached the queues that they were sent to."""
+        if self._config.current.store.delay_stats:
+            self.pulled(SCHEDULE_TOPIC, SCHEDULE_CONSUMER, queue_id, count, byte_count)
+
+    def handed_back(self, topic: str, group: str) -> None:
+        """A group could not handle a message that came from this topic in the first place."""
+        tally = self._returned.get(key := f"{topic}@{group}")
+        if tally is None:
+            if len(self._returned) >= TALLIES_MAX:
+                self._say_full()
+                return
+            tally = self._returned[key] = Tally()
+        tally.messages += 1
+        tally.times += 1
+
+    def _say_full(self) -> None:
+        if not self._is_full:
+            self._is_full = True
+            logger.warning("too many keys: of new ones no statistics are kept", extra={"count_max": TALLIES_MAX})
+
+    def _collect(self) -> None:
+        """Count what has been stored since the last time."""
+        is_master = self._config.current.store.broker_role is not BrokerRole.SLAVE  # to it all messages came
+        for queue, count, byte_count in self._store.queues.take_stored():
+            if not is_master:
+                continue
+            tallies = [self._stored.setdefault(queue.topic, Tally())]
+            if queue.topic == SCHEDULE_TOPIC:
+                tallies.append(self._delayed.setdefault(queue.queue_id, Tally()))
+            for tally in tallies:
+                tally.messages += count
+                tally.byte_count += byte_count
+                tally.times += count
+
+    # -------------------------------------------------------------------------------------------------------- reading
+
+    def find(self, name: str, key: str) -> BrokerStats | None:
+        """The figures of a statistic; None if nothing was ever counted for it."""
+        series = self._series.get((name, key))
+        if series is None:
+            self._collect()
+            if not any((reading.name, reading.key) == (name, key) for reading in self._readings()):
+                return None
+            series = self._series[name, key] = Series(self._now_ms())
+        return series.figures()
+
+    def group_tps(self, *, topic: str, group: str) -> float:
+        """Messages a second that a group has got of a topic in the last minute."""
+        series = self._series.get(("GROUP_GET_NUMS", f"{topic}@{group}"))
+        return 0.0 if series is None else series.minute.tps
+
+    async def sample(self) -> None:
+        """Take down all values as they are."""
+        self._tick += 1
+        tick, now_ms = self._tick, self._now_ms()
+        before_ms, self._sampled_ms = self._sampled_ms, now_ms
+        self._collect()
+        readings = iter(list(self._readings()))
+        while some := list(islice(readings, READINGS_A_SLICE)):
+            for name, key, value, times in some:
+                series = self._series.get((name, key))
+                if series is None:
+                    series = self._series[name, key] = Series(before_ms)
+                series.add(tick, now_ms, value, times)
+            await self._clock.sleep(0)
+        if tick % DAY.ticks == 0:
+            self._forget_quiet()
+
+    def _now_ms(self) -> int:
+        """A time that only moves forward: rates are per second that has passed, whatever is done to the clock."""
+        return int(self._clock.monotonic() * 1000)
+
+    def _readings(self) -> Iterator[Reading]:
+        """All statistics as they stand."""
+        config = self._config.current
+        for topic, tally in self._stored.items():
+            yield Reading("TOPIC_PUT_NUMS", topic, tally.messages, tally.times)
+            yield Reading("TOPIC_PUT_SIZE", topic, tally.byte_count, tally.times)
+        yield from self._pull_readings(config)
+        for key, tally in self._returned.items():
+            yield Reading("SNDBCK_PUT_NUMS", key, tally.messages, tally.times)
+        if config.detail_stats:
+            for queue_id, tally in self._delayed.items():
+                key = f"{SCHEDULE_TOPIC}@{queue_id}"
+                yield Reading("QUEUE_PUT_NUMS", key, tally.messages, tally.times)
+                yield Reading("QUEUE_PUT_SIZE", key, tally.byte_count, tally.times)
+        put_count = self._store.statistics.put_count
+        yield Reading("BROKER_PUT_NUMS", config.cluster_name, put_count, put_count)
+
+    def _pull_readings(self, config: BrokerConfig) -> Iterator[Reading]:
+        by_group: dict[str, Tally] = {}
+        total = Tally()
+        for (topic, group, queue_id), tally in self._pulled.items():
+            by_group.setdefault(f"{topic}@{group}", Tally()).add(tally)
+            if topic == SCHEDULE_TOPIC:
+                if config.detail_stats:
+                    key = f"{topic}@{queue_id}@{group}"
+                    yield Reading("QUEUE_GET_NUMS", key, tally.messages, tally.times)
+                    yield Reading("QUEUE_GET_SIZE", key, tally.byte_count, tally.times)
+                continue
+            total.add(tally)
+            if config.detail_stats:
+                yield Reading("GROUP_GET_LATENCY", f"{queue_id}@{topic}@{group}", tally.spent_ms, tally.times)
+        for key, tally in by_group.items():
+            yield Reading("GROUP_GET_NUMS", key, tally.messages, tally.times)
+            yield Reading("GROUP_GET_SIZE", key, tally.byte_count, tally.times)
+            if not config.detail_stats:
+                yield Reading("GROUP_GET_LATENCY", key, tally.spent_ms, tally.times)
+        yield Reading("BROKER_GET_NUMS", config.cluster_name, total.messages, total.times)
+
+    # ------------------------------------------------------------------------------------------------------ forgetting
+
+    def forget_topic(self, topic: str) -> None:
+        """A topic is deleted."""
+        self._stored.pop(topic, None)
+        for key in [key for key in self._pulled if key[0] == topic]:
+            del self._pulled[key]
+        for name in [name for name in self._returned if name.startswith(f"{topic}@")]:
+            del self._returned[name]
+        self._drop_lost_series()
+
+    def forget_group(self, group: str) -> None:
+        """A consumer group is deleted."""
+        for key in [key for key in self._pulled if key[1] == group]:
+            del self._pulled[key]
+        for name in [name for name in self._returned if name.endswith(f"@{group}")]:
+            del self._returned[name]
+        self._drop_lost_series()
+
+    def _forget_quiet(self) -> None:
+        """Whatever had no change for a day goes; it comes back, from zero, with its next message."""
+        quiet = {key for key, series in self._series.items() if series.is_quiet}
+        self._stored = {topic: tally for topic, tally in self._stored.items() if ("TOPIC_PUT_NUMS", topic) not in quiet}
+        self._pulled = {
+            key: tally for key, tally in self._pulled.items() if ("GROUP_GET_NUMS", f"{key[0]}@{key[1]}") not in quiet
+        }
+        self._returned = {key: tally for key, tally in self._returned.items() if ("SNDBCK_PUT_NUMS", key) not in quiet}
+        self._is_full = False
+        self._drop_lost_series()
+
+    def _drop_lost_series(self) -> None:
+        known = {(reading.name, reading.key) for reading in self._readings()}
+        self._series = {key: series for key, series in self._series.items() if key in known}

@@ -17,12 +17,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from skyrocketmq.client.members import ConsumerMember
-from skyrocketmq.errors import broker_error
+from skyrocketmq.client.stacks import stacks_text
+from skyrocketmq.errors import ProtocolError, broker_error
 from skyrocketmq.model import MessageQueue
 from skyrocketmq.net import Connection, Dispatcher, Handler
 from skyrocketmq.wire.bodies import decode_body, encode_body
-from skyrocketmq.wire.bodies_clients import ConsumerStatus, ResetOffsets
+from skyrocketmq.wire.bodies_clients import ConsumerStatus, ResetOffsetList, ResetOffsets
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_clients import (
@@ -68,7 +71,7 @@ class BrokerRequests:
         consumer = self._find_consumer(header.group or "")
         if consumer is None:
             return
-        offsets: dict[MessageQueue, int] = decode_body(ResetOffsets, frame.body).offset_table
+        offsets = _reset_offsets(frame.body)
         logger.info("offsets reset by broker", extra={"group": header.group, "topic": header.topic})
         await consumer.reset_offsets(header.topic or "", offsets)
 
@@ -81,7 +84,10 @@ class BrokerRequests:
     def running_info(self, frame: Frame, connection: Connection) -> Frame:
         header = decode_header(ConsumerRunningInfoHeader, frame.ext)
         consumer = self._get_consumer(header.consumer_group)
-        return frame.reply(body=encode_body(consumer.running_info()))
+        info = consumer.running_info()
+        if header.jstack_enable:
+            info = replace(info, jstack=stacks_text())
+        return frame.reply(body=encode_body(info))
 
     async def consume_directly(self, frame: Frame, connection: Connection) -> Frame:
         header = decode_header(ConsumeMessageDirectlyHeader, frame.ext)
@@ -94,3 +100,12 @@ class BrokerRequests:
         if consumer is None:
             raise broker_error(ResponseCode.SYSTEM_ERROR, f"the consumer group {group} is not in this client")
         return consumer
+
+
+def _reset_offsets(body: bytes) -> dict[MessageQueue, int]:
+    """The new offsets. An administrator who takes the group for one of C++ clients has them sent as a list."""
+    try:
+        return dict(decode_body(ResetOffsets, body).offset_table)
+    except ProtocolError:
+        items = decode_body(ResetOffsetList, body).offset_table
+        return {MessageQueue(item.topic, item.broker_name, item.queue_id): item.offset for item in items}

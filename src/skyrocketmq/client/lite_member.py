@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skyrocketmq.client.allocation import AllocationStrategy
+from skyrocketmq.client.consumer_reports import common_properties, no_handler
 from skyrocketmq.client.deliveries import Deliveries
 from skyrocketmq.client.instance import ClientInstance
 from skyrocketmq.client.lite_queues import LiteOptions, LiteQueues
@@ -55,6 +56,7 @@ class LiteParts:
     offsets: OffsetStore
     gateway: BrokerOffsets
     rebalancer: Rebalancer
+    started_ms: int
 
 
 class LiteMember:
@@ -110,7 +112,7 @@ class LiteMember:
         rebalancer = Rebalancer(
             instance, self.wire_group, self, strategy=self._allocation, is_broadcasting=self._broadcasting
         )
-        self.parts = LiteParts(instance, queues, offsets, gateway, rebalancer)
+        self.parts = LiteParts(instance, queues, offsets, gateway, rebalancer, instance.clock.now_ms())
         opened.push_async_callback(self._commit_last)
         await instance.routes.refresh_all(self.topics())
         await instance.heartbeats.send()
@@ -265,9 +267,9 @@ class LiteMember:
                 queue: held.cache.to_info(commit_offset=parts.offsets.find(queue) or 0)
                 for queue, held in parts.queues.held.items()
             },
-            properties={"PROP_CONSUME_TYPE": ConsumeType.CONSUME_ACTIVELY.value},
+            properties=common_properties(parts.instance, ConsumeType.CONSUME_ACTIVELY, started_ms=parts.started_ms),
             subscription_set=self.subscriptions.all(),
         )
 
     async def consume_directly(self, message: MessageView) -> ConsumeMessageDirectlyResult:
-        raise broker_error(ResponseCode.SYSTEM_ERROR, "a pull consumer has no handler for messages")
+        raise no_handler()

@@ -22,6 +22,7 @@ from typing import Final, Unpack
 from msgspec.structs import replace
 
 from skyrocketmq.client.allocation import AllocationStrategy, average
+from skyrocketmq.client.consumer_reports import common_properties, no_handler
 from skyrocketmq.client.instance import ClientInstance
 from skyrocketmq.client.life import ClientLife
 from skyrocketmq.client.message_selector import MessageSelector, as_selector
@@ -32,7 +33,7 @@ from skyrocketmq.client.send_back import RETRY_COUNT_MAX, SendBack
 from skyrocketmq.client.settings import SharedOptions, settings_from
 from skyrocketmq.client.sharing import join_consumer, leave_consumer
 from skyrocketmq.client.subscription import subscription_of
-from skyrocketmq.errors import ClientError, IllegalArgument, broker_error
+from skyrocketmq.errors import ClientError, IllegalArgument
 from skyrocketmq.model import (
     ConsumeFromWhere,
     ConsumerData,
@@ -46,7 +47,6 @@ from skyrocketmq.model.flags import PULL_SUBSCRIPTION, PULL_SUSPEND
 from skyrocketmq.model.names import check_client_group
 from skyrocketmq.net.tasks import Tasks
 from skyrocketmq.wire.bodies_clients import ConsumeMessageDirectlyResult, ConsumerRunningInfo
-from skyrocketmq.wire.codes import ResponseCode
 
 __all__ = ["PullConsumer"]
 
@@ -107,6 +107,8 @@ class PullConsumer(ClientLife):
         self._retry_count_max = retry_count_max
         self._used_topics: set[str] = set()
         self._assigned: set[MessageQueue] = set()
+        self._committed: dict[MessageQueue, int] = {}  # by this consumer, for administrators who ask
+        self._started_ms = 0
         self._instance: ClientInstance | None = None
         self._rebalancer: Rebalancer | None = None
         self._pulls: Pulls | None = None
@@ -125,6 +127,7 @@ class PullConsumer(ClientLife):
         )
         opened.push_async_callback(leave_consumer, self, instance)
         self._instance = instance
+        self._started_ms = instance.clock.now_ms()
         self._pulls = Pulls(instance, self.wire_group)
         self._send_back = SendBack(
             instance, self.wire_group, retry_count_max=self._retry_count_max, timeout_s=SEND_BACK_TIMEOUT_S
@@ -221,8 +224,9 @@ class PullConsumer(ClientLife):
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Store how far the group is in a queue; it is stored when this returns."""
-        calls = self._started().calls
-        await calls.update_offset(self.wire_group, self._names.wrap_queue(queue), offset, wait_for_answer=True)
+        calls, wire_queue = self._started().calls, self._names.wrap_queue(queue)
+        await calls.update_offset(self.wire_group, wire_queue, offset, wait_for_answer=True)
+        self._committed[wire_queue] = offset
 
     async def min_offset(self, queue: MessageQueue) -> QueueOffset:
         """Where the queue begins."""
@@ -295,10 +299,13 @@ class PullConsumer(ClientLife):
         """Nothing: the application says where it reads."""
 
     def consumed_offsets(self, topic: str) -> dict[MessageQueue, int]:
-        return {}
+        return {queue: offset for queue, offset in self._committed.items() if queue.topic == topic}
 
     def running_info(self) -> ConsumerRunningInfo:
-        return ConsumerRunningInfo(properties={"PROP_CONSUME_TYPE": ConsumeType.CONSUME_ACTIVELY.value})
+        return ConsumerRunningInfo(
+            properties=common_properties(self._started(), ConsumeType.CONSUME_ACTIVELY, started_ms=self._started_ms),
+            subscription_set=self.heartbeat_data().subscription_data_set,
+        )
 
     async def consume_directly(self, message: MessageView) -> ConsumeMessageDirectlyResult:
-        raise broker_error(ResponseCode.SYSTEM_ERROR, "a pull consumer has no handler for messages")
+        raise no_handler()

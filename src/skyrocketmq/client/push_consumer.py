@@ -293,4 +293,4 @@ class PushConsumer(ClientLife):
         return running_info(self._started(), self._options, self._subscriptions)
 
     async def consume_directly(self, message: MessageView) -> ConsumeMessageDirectlyResult:
-        return await consume_directly(self._started(), message, is_orderly=self._options.orderly)
+        return await consume_directly(self._started(), self._options, message)

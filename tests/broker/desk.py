@@ -132,7 +132,7 @@ class Desk:
             store=self.store,
             figures=self.figures,
             statistics=self.statistics,
-            delay_figures=dict,
+            more_figures=(),
             disk=self.disk,
         ).register(dispatcher)
         return dispatcher

@@ -15,6 +15,7 @@ from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.handlers_clients import SCAN_INTERVAL_S, SILENCE_S_MAX, ClientHandlers
 from skyrocketmq.broker.notices import DELAY_S, ChangeNotices
 from skyrocketmq.broker.queue_locks import QueueLocks
+from skyrocketmq.broker.subscription_differences import SubscriptionDifferences
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.filters.bloom import BloomFilter
 from skyrocketmq.model import SubscriptionGroupConfig, TopicConfig
@@ -97,6 +98,7 @@ class Broker:
             consumers=self.consumers,
             filters=self.filters,
             producers=self.producers,
+            differences=SubscriptionDifferences(),
             locks=QueueLocks(ttl_s=60),
             notices=self.notices,
             clock=self.clock,

@@ -258,9 +258,8 @@ async def test_a_group_without_retry_queues_wants_no_message_again() -> None:
 async def test_a_group_with_several_retry_queues_uses_all_of_them() -> None:
     async with open_shop() as shop:
         await shop.make_group(retryQueueNums=3)
-        offset = await shop.send()
         for _ in range(40):
-            await shop.hand_back(offset, level=1)
+            await shop.hand_back(await shop.send(), level=1)
         await shop.clock.advance(1)
         counts = [len(await shop.retries(queue_id)) for queue_id in range(3)]
         assert sum(counts) == 40

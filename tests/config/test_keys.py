@@ -27,7 +27,7 @@ from skyrocketmq.errors import ConfigError
 from tests.config import apache_keys
 
 KINDS: list[type[Section]] = [BrokerConfig, NamesrvConfig]
-OUR_OWN = {"haNewestFileOnly", "bindAddress"}
+OUR_OWN = {"haNewestFileOnly", "bindAddress", "inconsistentSubscriptionGraceMillis"}
 
 
 def default_of(kind: type[Section], name: str) -> list[str | None]:

@@ -15,6 +15,7 @@ from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.notices import ChangeNotices
 from skyrocketmq.broker.pull_rules import no_sql_filters
 from skyrocketmq.broker.queue_locks import QueueLocks
+from skyrocketmq.broker.subscription_differences import SubscriptionDifferences
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.errors import IllegalArgument
@@ -51,6 +52,7 @@ class ClientHandlers:
         consumers: ConsumerTable[Connection],
         filters: ConsumerFilters,
         producers: ProducerTable[Connection],
+        differences: SubscriptionDifferences[Connection],
         locks: QueueLocks,
         notices: ChangeNotices,
         clock: Clock,
@@ -61,6 +63,7 @@ class ClientHandlers:
         self._consumers = consumers
         self._filters = filters
         self._producers = producers
+        self._differences = differences
         self._locks = locks
         self._notices = notices
         self._clock = clock
@@ -112,6 +115,7 @@ class ClientHandlers:
             if group is None or group.notify_consumer_ids_changed_enable:
                 self._notify(name)
         self._filters.register(name, data.subscription_data_set, now_ms=member.heard_ms)
+        self._differences.heard(member.connection, member.client_id, member.address, data, now_s=member.heard_s)
 
     def unregister(self, frame: Frame, connection: Connection) -> Frame:
         """35: a client leaves its groups."""
@@ -120,6 +124,7 @@ class ClientHandlers:
             self._producers.unregister(header.producer_group, connection)
         if header.consumer_group and self._consumers.unregister(header.consumer_group, connection):
             self._drop_filters(header.consumer_group)
+            self._differences.gone(header.consumer_group, connection, now_s=self._clock.monotonic())
             group = self._groups.find(header.consumer_group)
             if group is None or group.notify_consumer_ids_changed_enable:
                 self._notify(header.consumer_group)
@@ -131,6 +136,7 @@ class ClientHandlers:
         for group in self._consumers.forget(connection):
             logger.info("consumer lost", extra={"group": group, "peer": connection.peer})
             self._drop_filters(group)
+            self._differences.gone(group, connection, now_s=self._clock.monotonic())
             self._notify(group)
 
     def _drop_filters(self, group: str) -> None:

@@ -3,7 +3,7 @@ statistics of one topic, group or queue (315)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from skyrocketmq.broker.answers import refusal, required
@@ -36,14 +36,14 @@ class RuntimeHandlers:
         store: MessageStore,
         figures: RuntimeFigures,
         statistics: BrokerStatistics,
-        delay_figures: Callable[[], Mapping[str, str]],
+        more_figures: Sequence[Callable[[], Mapping[str, str]]],
         disk: Disk,
     ) -> None:
         self._config = config
         self._store = store
         self._figures = figures
         self._statistics = statistics
-        self._delay_figures = delay_figures
+        self._more_figures = more_figures
         self._disk = disk
 
     def register(self, dispatcher: Dispatcher) -> None:
@@ -58,7 +58,7 @@ class RuntimeHandlers:
             **self._figures.table(),
             **self._log_figures(),
             **self._queue_figures(),
-            **self._delay_figures(),
+            **{name: text for figures in self._more_figures for name, text in figures().items()},
             **await self._disk.run(self._disk_figures),
             "earliestMessageTimeStamp": str(await self._store.earliest_time()),
         }

@@ -7,6 +7,7 @@ answers all but pulls, which may be held for long.
 from __future__ import annotations
 
 from skyrocketmq.broker.access import AccessControl
+from skyrocketmq.broker.dead_letters import DeadLetters
 from skyrocketmq.broker.delay import DelayDelivery
 from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.handlers_access import AccessHandlers
@@ -14,6 +15,7 @@ from skyrocketmq.broker.handlers_cells import CellHandlers
 from skyrocketmq.broker.handlers_cleaning import CleaningHandlers
 from skyrocketmq.broker.handlers_clients import ClientHandlers
 from skyrocketmq.broker.handlers_config import ConfigHandlers
+from skyrocketmq.broker.handlers_differences import DifferenceHandlers
 from skyrocketmq.broker.handlers_groups import GroupHandlers
 from skyrocketmq.broker.handlers_offsets import OffsetHandlers
 from skyrocketmq.broker.handlers_progress import ProgressHandlers
@@ -76,6 +78,7 @@ class BrokerParts:
         delay.on_delivered = self.statistics.delivered
         durability = self._durability = Durability(store, replication.replicas)
         writer = MessageWriter(store, on_delayed=delay.arrived)
+        dead_letters = DeadLetters(store, writer)
         self.clients = ClientHandlers(
             config=config,
             topics=tables.topics,
@@ -83,10 +86,12 @@ class BrokerParts:
             consumers=tables.consumers,
             filters=tables.filters,
             producers=tables.producers,
+            differences=tables.differences,
             locks=tables.locks,
             notices=self._notices,
             clock=clock,
         )
+        self._differences = DifferenceHandlers(config=config, differences=tables.differences, clock=clock)
         self.pulls = PullHandler(
             config=config,
             topics=tables.topics,
@@ -112,6 +117,7 @@ class BrokerParts:
                 store=store,
                 durability=durability,
                 writer=writer,
+                dead_letters=dead_letters,
                 store_host=store_host,
                 clock=clock,
             ),
@@ -123,6 +129,8 @@ class BrokerParts:
                 store=store,
                 writer=writer,
                 statistics=self.statistics,
+                dead_letters=dead_letters,
+                clock=clock,
                 access=access,
             ),
             QueryHandlers(config=config, store=store, access=access),
@@ -167,10 +175,11 @@ class BrokerParts:
                 store=store,
                 figures=self.figures,
                 statistics=self.statistics,
-                delay_figures=delay.figures,
+                more_figures=(delay.figures, self._differences.figures),
                 disk=disk,
             ),
             self.clients,
+            self._differences,
             GroupHandlers(config=config, groups=tables.groups, groups_file=tables.groups_saver, offsets=tables.offsets),
             ConfigHandlers(config),
             AccessHandlers(access, identity),
@@ -238,6 +247,7 @@ class BrokerParts:
 
     def expire_silent(self) -> None:
         self.clients.expire_silent()
+        self._differences.report()
 
     async def release_waiting(self) -> None:
         """Answer whoever waits, for messages or for the disk: the broker is stopping."""

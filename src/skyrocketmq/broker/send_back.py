@@ -3,6 +3,9 @@
 A copy goes to the group's retry topic with a delay that grows by the attempt; after the last one, or where the consumer
 says so, to the group's dead-letter topic at once. The copy keeps body, properties, birth and store host of the
 original; its own properties tell where it came from.
+
+A consumer that got no answer may ask again: within a minute that makes no second copy (`hand_backs`), and a message
+never has two dead letters (`dead_letters`).
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ from typing import Any, Final
 
 from skyrocketmq.broker.access import AccessControl
 from skyrocketmq.broker.answers import change_saved, master_only, no_such_group
+from skyrocketmq.broker.dead_letters import DeadLetters
 from skyrocketmq.broker.groups import GroupTable
+from skyrocketmq.broker.hand_backs import HandBack, HandBacks
 from skyrocketmq.broker.message_writer import MessageWriter, OutgoingMessage
 from skyrocketmq.broker.pull_filters import record_topic
 from skyrocketmq.broker.saving import Saver
@@ -23,9 +28,10 @@ from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.errors import broker_error
 from skyrocketmq.model import SubscriptionGroupConfig
 from skyrocketmq.model import properties as names
-from skyrocketmq.model.names import PERM_WRITE
+from skyrocketmq.model.names import PERM_WRITE, is_dlq_topic
 from skyrocketmq.net import Connection, Dispatcher
-from skyrocketmq.store import MessageStore
+from skyrocketmq.ports import Clock
+from skyrocketmq.store import MessageStore, PutResult
 from skyrocketmq.store.statuses import PutStatus
 from skyrocketmq.wire.codes import RETRY_LIMIT_VERSION, RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
@@ -55,6 +61,8 @@ class SendBackHandler:
         store: MessageStore,
         writer: MessageWriter,
         statistics: BrokerStatistics,
+        dead_letters: DeadLetters,
+        clock: Clock,
         access: AccessControl | None = None,
         choose_queue: random.Random | None = None,
     ) -> None:
@@ -65,7 +73,10 @@ class SendBackHandler:
         self._store = store
         self._writer = writer
         self._statistics = statistics
+        self._dead_letters = dead_letters
+        self._clock = clock
         self._access = access
+        self._known = HandBacks()
         self._random = choose_queue or random.Random()
 
     def register(self, dispatcher: Dispatcher) -> None:
@@ -120,11 +131,22 @@ class SendBackHandler:
             # After a crash a topic that is in no file could not be read. The copy is seen when all is done: a consumer
             # that stops on seeing it would take the missing answer for a failure, and send a second copy.
             await change_saved(self._topics_file, f"topic {message.topic}")
-        stored = self._writer.put(message)
+        stored = await self._put(message, HandBack(group.group_name, header.offset, header.delay_level or 0))
         if stored.status is not PutStatus.PUT_OK:
             return frame.reply(ResponseCode.SYSTEM_ERROR, remark=f"{stored.status.name}: {stored.remark}")
         self._statistics.handed_back(message.properties[_RETRY_TOPIC].decode("utf-8", "replace"), group.group_name)
         return frame.reply()
+
+    async def _put(self, message: OutgoingMessage, hand_back: HandBack) -> PutResult:
+        if is_dlq_topic(message.topic):
+            return await self._dead_letters.put(message)
+        now_s = self._clock.monotonic()
+        if self._known.is_known(hand_back, now_s=now_s):
+            return PutResult(PutStatus.PUT_OK)
+        stored = self._writer.put(message)
+        if stored.status is PutStatus.PUT_OK:
+            self._known.remember(hand_back, now_s=now_s)
+        return stored
 
     def _redirect(
         self,

@@ -13,6 +13,7 @@ from collections.abc import Awaitable
 from typing import Any, Final
 
 from skyrocketmq.broker.answers import read_header
+from skyrocketmq.broker.dead_letters import DeadLetters
 from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.message_writer import MessageWriter, OutgoingMessage, delay_level_of, properties_text
@@ -29,7 +30,7 @@ from skyrocketmq.broker.send_rules import (
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.errors import BrokerError, ProtocolError, broker_error
-from skyrocketmq.model import TopicFilterType
+from skyrocketmq.model import SubscriptionGroupConfig, TopicFilterType
 from skyrocketmq.model import properties as names
 from skyrocketmq.model.flags import MULTI_TAGS, TRANSACTION_MASK
 from skyrocketmq.model.names import is_retry_topic
@@ -65,6 +66,7 @@ class SendHandler:
         store: MessageStore,
         durability: Durability,
         writer: MessageWriter,
+        dead_letters: DeadLetters,
         store_host: bytes,
         clock: Clock,
         choose_queue: random.Random | None = None,
@@ -78,6 +80,7 @@ class SendHandler:
         self._store_host = store_host
         self._clock = clock
         self._writer = writer
+        self._dead_letters = dead_letters
         self._random = choose_queue or random.Random()
 
     def register(self, dispatcher: Dispatcher) -> None:
@@ -124,27 +127,36 @@ class SendHandler:
         message.properties[_CLUSTER] = config.cluster_name.encode()
         if header.batch:
             return self._answer(frame, queue_id, message, self._put_batch(message))
-        if is_retry_topic(name):
-            self._redirect_dead_letter(message, header, frame.version)
+        giving_up = self._group_giving_up(message, header, frame.version) if is_retry_topic(name) else None
         if message.properties.get(_TRAN_MSG, b"").lower() == b"true":
             raise broker_error(ResponseCode.NO_PERMISSION, self._no_transactions(config))
+        if giving_up is not None:
+            return self._send_dead_letter(frame, queue_id, message, giving_up)
         return self._answer(frame, queue_id, message, [self._writer.put(message)])
 
     def _no_transactions(self, config: BrokerConfig) -> str:
         reason = "rejectTransactionMessage is true" if config.reject_transactions else "it has no transaction service"
         return f"broker {config.broker_name} takes no transaction messages: {reason}"
 
-    def _redirect_dead_letter(self, message: OutgoingMessage, header: SendHeader, version: int) -> None:
-        """A client that hands a message back by sending it to the retry topic: after the last attempt it is dead."""
-        config = self._config.current
-        group = get_group(message.topic, config, self._groups)
+    def _group_giving_up(
+        self, message: OutgoingMessage, header: SendHeader, version: int
+    ) -> SubscriptionGroupConfig | None:
+        """A client hands a message back by sending it to the retry topic: its group, if that was the last attempt."""
+        group = get_group(message.topic, self._config.current, self._groups)
         retries_max = group.retry_max_times
         if header.max_reconsume_times is not None and version >= RETRY_LIMIT_VERSION:
             retries_max = header.max_reconsume_times
-        if message.reconsume_times >= retries_max:
-            message.topic = self._topics.get_dlq_topic(group.group_name).topic_name
-            message.queue_id = 0
-            message.properties.pop(_DELAY, None)  # nobody waits for a dead letter
+        return group if message.reconsume_times >= retries_max else None
+
+    async def _send_dead_letter(
+        self, frame: Frame, queue_id: int, message: OutgoingMessage, group: SubscriptionGroupConfig
+    ) -> Frame:
+        message.topic = self._topics.get_dlq_topic(group.group_name).topic_name
+        message.queue_id = 0
+        message.properties.pop(_DELAY, None)  # nobody waits for a dead letter
+        stored = await self._dead_letters.put(message)
+        answer = self._answer(frame, queue_id, message, [stored])
+        return answer if isinstance(answer, Frame) else await answer
 
     # ------------------------------------------------------------------------------------------------------- batches
 

@@ -18,6 +18,7 @@ from skyrocketmq.broker.consumer_offsets import ConsumerOffsets
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.queue_locks import QueueLocks
 from skyrocketmq.broker.saving import Saver
+from skyrocketmq.broker.subscription_differences import SubscriptionDifferences
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.filters.bloom import BloomFilter
@@ -51,6 +52,7 @@ class BrokerTables:
         )
         self.consumers: ConsumerTable[Connection] = ConsumerTable()
         self.producers: ProducerTable[Connection] = ProducerTable()
+        self.differences: SubscriptionDifferences[Connection] = SubscriptionDifferences()
         self.locks = QueueLocks(ttl_s=config.current.queue_lock_ttl_ms / 1000)
         self._config = config
         self._clock = clock

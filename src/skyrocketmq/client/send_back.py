@@ -1,6 +1,7 @@
 """Messages that could not be consumed, on their way to another attempt.
 
 1. The broker that a message came from is asked to offer it to the group again (36): it has it, and knows the delays.
+   Where the answer is lost it is asked once more: it may have done it, and then it knows the request again.
 2. If that fails, a copy is sent to the group's retry topic, on whichever broker takes it.
 3. If that fails too, the consumer keeps the message and tries it again itself after a while.
 """
@@ -13,7 +14,7 @@ from typing import Final
 from skyrocketmq.client.instance import INNER_PRODUCER_GROUP, ClientInstance
 from skyrocketmq.client.outgoing import Compression, compressed, pack_message
 from skyrocketmq.client.sending import Sender, SendOptions
-from skyrocketmq.errors import MQError
+from skyrocketmq.errors import ConnectionLost, MQError, RequestTimeout
 from skyrocketmq.model import Message, MessageView
 from skyrocketmq.model import properties as names
 from skyrocketmq.model.names import retry_topic, with_namespace
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 RETRY_COUNT_MAX: Final = 16  # attempts of a message before it goes to the dead letters
 COPY_DELAY_LEVEL: Final = 3  # of the first copy, one more for each attempt: 10 s, 30 s, 1 min
 COPY_TIMEOUT_S: Final = 3.0
+ANSWER_LOST: Final = (RequestTimeout, ConnectionLost)  # the broker may have done what it was asked for
 LEFT_OUT: Final = frozenset({names.TRAN_MSG, names.MIN_OFFSET, names.MAX_OFFSET, names.CONSUME_START_TIME})
 
 
@@ -41,18 +43,24 @@ class SendBack:
     async def hand_back(self, message: MessageView, *, delay_level: int = 0) -> bool:
         """See to it that the group gets the message again; False if nobody could be told."""
         try:
-            await self._instance.calls.send_back(
-                self._group,
-                message,
-                delay_level=delay_level,
-                reconsume_times_max=self._retry_count_max,
-                timeout_s=self._timeout_s,
-                unit_mode=self._instance.settings.unit_mode,
-            )
+            try:
+                await self._ask(message, delay_level)
+            except ANSWER_LOST:
+                await self._ask(message, delay_level)
         except MQError as error:
             logger.info("message not handed back", extra={"message_id": message.msg_id, "reason": str(error)})
             return await self.send_copy(message, reconsume_times=message.reconsume_times + 1)
         return True
+
+    async def _ask(self, message: MessageView, delay_level: int) -> None:
+        await self._instance.calls.send_back(
+            self._group,
+            message,
+            delay_level=delay_level,
+            reconsume_times_max=self._retry_count_max,
+            timeout_s=self._timeout_s,
+            unit_mode=self._instance.settings.unit_mode,
+        )
 
     async def send_copy(self, message: MessageView, *, reconsume_times: int) -> bool:
         """Send the message to the retry topic, as one that has been tried so often; False if no broker took it.
@@ -73,7 +81,8 @@ class SendBack:
         properties = {name: value for name, value in message.properties.items() if name not in LEFT_OUT}
         topic = with_namespace(message.topic, namespace=self._instance.settings.namespace)
         properties.setdefault(names.RETRY_TOPIC, topic)
-        properties.setdefault(names.ORIGIN_MESSAGE_ID, message.msg_id)
+        # As the broker does it: the place of the first copy, by which it knows the message again.
+        properties.setdefault(names.ORIGIN_MESSAGE_ID, message.offset_msg_id)
         properties[names.RECONSUME_TIME] = str(reconsume_times)
         properties[names.MAX_RECONSUME_TIMES] = str(self._retry_count_max)
         properties[names.DELAY] = str(COPY_DELAY_LEVEL + message.reconsume_times)

@@ -118,6 +118,14 @@ class BrokerConfig(Section, title="broker"):
         doc="tell the members of a group when one comes or goes",
         changeable=True,
     )
+    subscription_difference_grace_ms: int = conf(
+        "inconsistentSubscriptionGraceMillis",
+        default=30_000,
+        doc="ours: how long members of a group may subscribe to different things before the broker warns of it",
+        changeable=True,
+        long=True,
+        at_least=0,
+    )
     slave_read_enable: bool = conf(
         "slaveReadEnable", default=False, doc="send consumers that lag far behind to a slave", changeable=True
     )

@@ -28,6 +28,7 @@ __all__ = [
     "UNHANDLED_REQUESTS",
     "VERSION_4_9_7",
     "Language",
+    "OwnRequestCode",
     "RequestCode",
     "ResponseCode",
 ]
@@ -137,6 +138,12 @@ class RequestCode(IntEnum):
     QUERY_SUBSCRIPTION_BY_CONSUMER = 345
     GET_TOPIC_CONFIG = 351
     GET_SUBSCRIPTIONGROUP_CONFIG = 352
+
+
+class OwnRequestCode(IntEnum):
+    """What our servers answer beyond the protocol. Far above the family's numbers, and below what a header can hold."""
+
+    GET_SUBSCRIPTION_DIFFERENCES = 20_001
 
 
 # The family has these numbers but no server that acts on them: a broker answers "not supported", a name server nothing.

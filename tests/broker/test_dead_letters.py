@@ -1,0 +1,186 @@
+"""One dead letter a message, however often it is given up: repeated requests, restarts, copies that clients send."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from skyrocketmq.broker.hand_backs import KNOWN_COUNT_MAX, KNOWN_S, HandBack, HandBacks
+from skyrocketmq.model import CompressionType
+from skyrocketmq.store import RunningFlag
+from skyrocketmq.testing import FaultyDisk, ManualClock
+from skyrocketmq.wire.compression import compress, compression_bits
+from skyrocketmq.wire.frames import Frame
+from tests.broker.house import ROOT
+from tests.broker.requests import TOPIC, properties_text, send_frame, unique_id
+from tests.broker.test_retry import RETRY, Shop, back_frame, open_shop
+
+LIMIT = 3
+
+
+def properties_of(number: int) -> str:
+    return properties_text({"UNIQ_KEY": unique_id(number), "TAGS": "TagA"})
+
+
+async def send_poison(shop: Shop, number: int = 1, body: bytes = b"poison") -> int:
+    return await shop.send(body=body, properties=properties_of(number))
+
+
+async def give_up(shop: Shop, offset: int) -> None:
+    await shop.hand_back(offset, level=-1)
+
+
+def copy_frame(number: int = 1, *, origin: str, body: bytes = b"poison", sys_flag: int = 0) -> Frame:
+    """The last attempt, sent to the retry topic by a client whose request to take it back was not answered."""
+    pairs = {"UNIQ_KEY": unique_id(number), "TAGS": "TagA", "RETRY_TOPIC": TOPIC, "ORIGIN_MESSAGE_ID": origin}
+    return send_frame(
+        RETRY, body=body, properties=properties_text(pairs), reconsume_times=LIMIT, l=LIMIT, sys_flag=sys_flag
+    )
+
+
+async def test_a_message_that_is_given_up_twice_has_one_letter() -> None:
+    async with open_shop() as shop:
+        offset = await send_poison(shop)
+        for _ in range(3):
+            await give_up(shop, offset)
+        assert [letter.body for letter in await shop.dead()] == [b"poison"]
+
+
+async def test_two_requests_at_the_same_time_make_one_letter() -> None:
+    async with open_shop() as shop:
+        offset = await send_poison(shop)
+        other = await shop.house.connect()
+        await asyncio.gather(
+            shop.peer.ok(back_frame(offset, level=-1)), other.ok(back_frame(offset, level=-1, group="billing"))
+        )
+        assert len(await shop.dead()) == 1
+
+
+async def test_a_letter_is_known_again_after_a_restart() -> None:
+    clock = ManualClock()
+    disk = FaultyDisk(directories=[ROOT], clock=clock)
+    async with open_shop(disk, clock) as shop:
+        offset = await send_poison(shop)
+        await give_up(shop, offset)
+    async with open_shop(disk, clock) as shop:
+        await give_up(shop, offset)
+        other = await send_poison(shop, 2)
+        await give_up(shop, other)
+        assert [letter.properties["UNIQ_KEY"] for letter in await shop.dead()] == [unique_id(1), unique_id(2)]
+
+
+async def test_copies_that_went_different_ways_end_in_one_letter() -> None:
+    """The answer to the first hand-back was lost with the broker: after its restart there are two copies."""
+    clock = ManualClock()
+    disk = FaultyDisk(directories=[ROOT], clock=clock)
+    async with open_shop(disk, clock) as shop:
+        offset = await send_poison(shop)
+        await shop.hand_back(offset, level=1)
+    async with open_shop(disk, clock) as shop:
+        await shop.hand_back(offset, level=1)
+        await clock.advance(2)
+        copies = await shop.retries()
+        assert [copy.reconsume_times for copy in copies] == [1, 1]
+        for copy in copies:
+            await shop.hand_back(copy.log_offset, maxReconsumeTimes=1)
+        assert len(await shop.dead()) == 1
+
+
+@pytest.mark.parametrize("origin", ["", "unique id"])
+async def test_a_copy_that_a_client_sends_is_the_same_message(origin: str) -> None:
+    async with open_shop() as shop:
+        await give_up(shop, await send_poison(shop))
+        (letter,) = await shop.dead()
+        first_copy = unique_id(1) if origin else letter.properties["ORIGIN_MESSAGE_ID"]
+        answer = await shop.peer.ok(copy_frame(origin=first_copy))
+        assert answer.ext is not None
+        assert (answer.ext["queueOffset"], int((answer.ext["msgId"] or "")[16:], 16)) == ("0", letter.log_offset)
+        assert len(await shop.dead()) == 1
+
+
+async def test_a_copy_that_is_compressed_in_another_way_is_the_same_message() -> None:
+    body = b"poison" * 1000
+    ways = [(CompressionType.ZLIB, 1), (CompressionType.ZLIB, 9), (CompressionType.ZSTD, 3)]
+    async with open_shop() as shop:
+        for kind, level in ways:
+            frame = copy_frame(
+                origin=unique_id(1), body=compress(body, kind, level=level), sys_flag=compression_bits(kind)
+            )
+            await shop.peer.ok(frame)
+        assert len(await shop.dead()) == 1
+
+
+async def test_two_messages_under_one_unique_id_have_a_letter_each() -> None:
+    async with open_shop() as shop:
+        for body in (b"first", b"second", b"second"):  # a producer that sends the same object again and again
+            await give_up(shop, await send_poison(shop, body=body))
+        assert [letter.body for letter in await shop.dead()] == [b"first", b"second", b"second"]
+
+
+async def test_messages_without_unique_id_are_told_apart_by_their_place() -> None:
+    async with open_shop() as shop:
+        offsets = [await shop.send(body=b"same") for _ in range(2)]
+        for offset in [*offsets, *offsets]:
+            await give_up(shop, offset)
+        assert len(await shop.dead()) == 2
+
+
+async def test_each_group_has_its_own_letter() -> None:
+    async with open_shop() as shop:
+        offset = await send_poison(shop)
+        await give_up(shop, offset)
+        await shop.hand_back(offset, level=-1, group="shipping")
+        assert len(await shop.dead()) == len(await shop.house.pull_all("%DLQ%shipping")) == 1
+
+
+async def test_without_an_index_the_latest_letters_are_known() -> None:
+    async with open_shop(store={"index_enable": False}) as shop:
+        offset = await send_poison(shop)
+        await give_up(shop, offset)
+        await give_up(shop, offset)
+        assert len(await shop.dead()) == 1
+
+
+# ------------------------------------------------------------------------------------------------- repeated hand-backs
+
+
+async def test_a_hand_back_that_is_repeated_makes_one_copy() -> None:
+    async with open_shop() as shop:
+        offset = await send_poison(shop)
+        await shop.hand_back(offset)
+        await shop.hand_back(offset)
+        assert shop.waiting() == {3: 1}
+        await shop.hand_back(offset, group="shipping")
+        await shop.hand_back(offset, level=4)
+        assert shop.waiting() == {3: 2, 4: 1}, "another group, and another wish"
+
+
+async def test_a_message_that_fails_again_after_a_reset_is_taken_back_again() -> None:
+    async with open_shop() as shop:
+        offset = await send_poison(shop)
+        await shop.hand_back(offset, level=1)
+        await shop.clock.advance(KNOWN_S + 1)
+        await shop.hand_back(offset, level=1)
+        assert shop.waiting() == {1: 2}
+
+
+async def test_a_hand_back_that_could_not_be_stored_may_be_repeated() -> None:
+    async with open_shop() as shop:
+        offset = await send_poison(shop)
+        state = shop.house.broker.store.state
+        state.raise_flag(RunningFlag.DISK_FULL)
+        await shop.peer.refused(back_frame(offset))
+        state.lower_flag(RunningFlag.DISK_FULL)
+        await shop.hand_back(offset)
+        assert shop.waiting() == {3: 1}
+
+
+def test_the_oldest_hand_backs_are_forgotten() -> None:
+    known = HandBacks()
+    for number in range(KNOWN_COUNT_MAX + 1):
+        known.remember(HandBack("g", number, 0), now_s=1.0)
+    assert not known.is_known(HandBack("g", 0, 0), now_s=1.0)
+    assert known.is_known(HandBack("g", 1, 0), now_s=1.0)
+    known.remember(HandBack("g", 1, 0), now_s=1.0 + KNOWN_S + 1)
+    assert not known.is_known(HandBack("g", 2, 0), now_s=1.0)

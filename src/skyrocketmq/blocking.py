@@ -19,6 +19,8 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
+from skyrocketmq.blocking_window import BlockingWindow
+from skyrocketmq.client.consumer_health import ConsumerHealth
 from skyrocketmq.client.lite_pull_consumer import LitePullConsumer as AsyncLitePullConsumer
 from skyrocketmq.client.message_selector import MessageSelector
 from skyrocketmq.client.producer import Producer as AsyncProducer
@@ -27,6 +29,7 @@ from skyrocketmq.client.pulls import PullResult
 from skyrocketmq.client.push_consumer import PushConsumer as AsyncPushConsumer
 from skyrocketmq.client.selectors import QueueSelector
 from skyrocketmq.client.send_result import SendResult
+from skyrocketmq.client.send_window import IN_FLIGHT_MAX
 from skyrocketmq.errors import ClientError
 from skyrocketmq.loop_thread import LoopThread, acquire_loop, release_loop
 from skyrocketmq.model import Message, MessageQueue, MessageView, QueueOffset
@@ -150,6 +153,7 @@ class Producer(_Face[AsyncProducer]):
     @_same_arguments(AsyncProducer)
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(lambda: AsyncProducer(*args, **options))
+        self._window = BlockingWindow(options.get("in_flight_max", IN_FLIGHT_MAX))
 
     def send(
         self,
@@ -174,13 +178,17 @@ class Producer(_Face[AsyncProducer]):
         arg: object = None,
         timeout_s: float | None = None,
     ) -> Future[SendResult]:
-        """Begin to send a message; the future has the result. Many may be under way at a time."""
-        work = self._client_after_fork().send(message, queue=queue, selector=selector, arg=arg, timeout_s=timeout_s)
-        return self._running().submit(work)
+        """Begin to send a message; the future has the result. Waits while `in_flight_max` are under way."""
+        thread = self._running()
+        return self._window.begin(
+            lambda: thread.submit(
+                self._client.send(message, queue=queue, selector=selector, arg=arg, timeout_s=timeout_s)
+            )
+        )
 
-    def _client_after_fork(self) -> AsyncProducer:
-        self._running()
-        return self._client
+    def flush(self) -> None:
+        """Wait until all that `submit` has begun is stored, or has failed: then it raises an `ExceptionGroup`."""
+        self._window.flush()
 
     def send_oneway(
         self,
@@ -265,6 +273,10 @@ class PushConsumer(_Face[AsyncPushConsumer]):
 
     def resume(self) -> None:
         self._call(lambda client: client.resume())
+
+    def health(self) -> ConsumerHealth:
+        """How the consumer is doing: connections, queues, what is left to consume, and what holds it up."""
+        return self._call(lambda client: client.health())
 
     @property
     def queues(self) -> list[MessageQueue]:

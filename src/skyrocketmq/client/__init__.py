@@ -1,7 +1,8 @@
 """Producers and consumers, for our brokers and for Apache's.
 
 What users see, each in a module of its name: `Producer`, `PushConsumer`, `PullConsumer`, `LitePullConsumer`, with
-`Message`, `SendResult` and `ConsumeResult`. `skyrocketmq.blocking` has the same for code that blocks.
+`Message`, `SendResult` and `ConsumeResult`; `ConsumerHealth` and `ConnectionChange` tell how a client is doing, and a
+`ClientHook` stands around all that is sent and handled. `skyrocketmq.blocking` has the same for code that blocks.
 
 The rules come first, each in a module of its own that takes values and returns values: who reads which queue
 (`allocation`), where a message goes (`selectors`, `queue_choice`, `fault_table`), what travels (`outgoing`), what a
@@ -11,15 +12,19 @@ consumed (`offset_store`), what is subscribed (`message_selector`, `subscription
 Then what clients share: `settings`, `identity`, `name_servers`, `routes`, `heartbeats`, `broker_calls`,
 `broker_requests`, put together in `instance`; `sharing` says who uses which, `life` how a client starts and ends.
 
-A message on its way out: `producer`, `sending`. On its way in: `rebalance` gives a consumer its queues (`held_queue`),
-`pulls` and `push_pulling` fetch, `deliveries` cuts what came into calls, `consume_concurrently` or `consume_orderly`
+A message on its way out: `producer`, `send_window`, `sending`. On its way in: `rebalance` gives a consumer its queues
+(`held_queue`), `pulls` and `push_pulling` fetch, `deliveries` cuts what came into calls, `consume_concurrently` or `consume_orderly`
 has them handled (`handler_calls`, `handler_threads`), `send_back` passes on what failed; `push_member` puts these
 together, `lite_member` and `lite_queues` those of the lite pull consumer.
 """
 
 from __future__ import annotations
 
+from skyrocketmq.client.connection_changes import ConnectionChange
 from skyrocketmq.client.consume_result import ConsumeResult
+from skyrocketmq.client.consumer_health import BrokerHealth, ConsumerHealth, QueueHealth
+from skyrocketmq.client.flow_control import PullGate
+from skyrocketmq.client.hooks import ClientHook, HandlerCall, SendCall
 from skyrocketmq.client.lite_pull_consumer import LitePullConsumer
 from skyrocketmq.client.message_selector import MessageSelector
 from skyrocketmq.client.producer import Producer
@@ -31,15 +36,23 @@ from skyrocketmq.client.send_result import SendResult, SendStatus
 from skyrocketmq.client.settings import Credentials
 
 __all__ = [
+    "BrokerHealth",
+    "ClientHook",
+    "ConnectionChange",
     "ConsumeResult",
+    "ConsumerHealth",
     "Credentials",
+    "HandlerCall",
     "LitePullConsumer",
     "MessageSelector",
     "Producer",
     "PullConsumer",
+    "PullGate",
     "PullResult",
     "PullStatus",
     "PushConsumer",
+    "QueueHealth",
+    "SendCall",
     "SendResult",
     "SendStatus",
     "select_by_hash",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from skyrocketmq.client.message_cache import MessageCache
+from skyrocketmq.errors import MQError
 from skyrocketmq.model import MessageQueue, MessageView
 from skyrocketmq.model.names import is_retry_topic
 from skyrocketmq.ports import Clock
@@ -25,6 +26,7 @@ class HeldQueue:
         "done",
         "done_call_count",
         "done_s",
+        "error",
         "is_introduced",
         "is_leaving",
         "is_of_one_topic",
@@ -32,6 +34,7 @@ class HeldQueue:
         "processing",
         "pulling",
         "queue",
+        "queue_end",
         "working",
     )
 
@@ -39,6 +42,8 @@ class HeldQueue:
         self.queue = queue
         self.cache = MessageCache(now_ms=now_ms)
         self.next_offset = next_offset
+        self.queue_end: int | None = None  # as its broker told it with the last pull
+        self.error: MQError | None = None  # of the last pull, until the next one is under way
         self.is_introduced = True  # False: its broker did not know this consumer when it was asked last
         self.is_leaving = False
         self.is_of_one_topic = not is_retry_topic(queue.topic)

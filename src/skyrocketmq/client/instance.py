@@ -13,6 +13,7 @@ import asyncio
 import logging
 import os
 import random
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
@@ -20,6 +21,7 @@ from typing import Final
 from skyrocketmq.background import Background
 from skyrocketmq.client.broker_calls import BrokerCalls
 from skyrocketmq.client.broker_requests import BrokerRequests
+from skyrocketmq.client.connection_changes import ConnectionChanges, ConnectionListener
 from skyrocketmq.client.heartbeats import Heartbeats
 from skyrocketmq.client.identity import client_id_of, local_ip, unique_instance_name
 from skyrocketmq.client.members import ConsumerMember, ProducerMember
@@ -76,6 +78,7 @@ class ClientInstance:
             timezone=_local_timezone(clock.now_ms()),
         )
         self.tasks = Tasks()
+        self._connection_changes = ConnectionChanges()
         self.requests = BrokerRequests(self._find_consumer)
         hooked = settings.credentials is not None or settings.binary_headers or is_stream
         self.net = Client(
@@ -85,6 +88,7 @@ class ClientInstance:
             tls=settings.tls,
             before_request=self._before_request if hooked else None,
             on_open=self._connected,
+            on_close=self._connection_changes.closed,
         )
         self.name_servers = NameServers(settings, self.net, clock=clock, link=link, chance=self.chance)
         self.routes = Routes(
@@ -215,8 +219,15 @@ class ClientInstance:
     def _connected(self, connection: Connection) -> None:
         # The task's first step comes before that of whoever waits for the connection: its frame is the first on it.
         address = self.net.address_of(connection)
-        if address is not None and not self.is_closed:
+        if address is None:
+            return
+        if not self.is_closed:
             self.tasks.start(self.heartbeats.greet(address), name=f"greet {address}")
+        self._connection_changes.opened(connection, address)
+
+    def watch_connections(self, listener: ConnectionListener | None) -> Callable[[], None]:
+        """Have a listener told of connections that are made and lost, until what is returned is called."""
+        return self._connection_changes.watch(listener)
 
     def _before_request(self, address: str, frame: Frame) -> None:
         if self._is_stream:

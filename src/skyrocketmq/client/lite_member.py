@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skyrocketmq.client.allocation import AllocationStrategy
+from skyrocketmq.client.connection_changes import ConnectionListener
 from skyrocketmq.client.consumer_reports import common_properties, no_handler
 from skyrocketmq.client.deliveries import Deliveries
 from skyrocketmq.client.instance import ClientInstance
@@ -91,12 +92,20 @@ class LiteMember:
         self.commits_finished = True  # what is finished is committed when a queue is given up
         self.parts: LiteParts | None = None
 
-    async def open(self, opened: AsyncExitStack, *, clock: Clock | None, link: Link | None) -> None:
+    async def open(
+        self,
+        opened: AsyncExitStack,
+        *,
+        clock: Clock | None,
+        link: Link | None,
+        on_connection_change: ConnectionListener | None,
+    ) -> None:
         """Join the group; what has to be undone goes on the stack."""
         instance = await join_consumer(
             self, self._settings, keeps_name=self._broadcasting, is_stream=True, clock=clock, link=link
         )
         opened.push_async_callback(leave_consumer, self, instance)
+        opened.callback(instance.watch_connections(on_connection_change))
         gateway = BrokerOffsets(instance.calls, self.wire_group)
         offsets = self._open_local_offsets(instance, opened) if self._broadcasting else RemoteOffsets(gateway)
         await offsets.load()

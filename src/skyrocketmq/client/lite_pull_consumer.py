@@ -89,6 +89,7 @@ class LitePullConsumer(ClientLife):
         super().__init__(group, kind="consumer")
         self._clock = shared.get("clock")
         self._link = shared.get("link")
+        self._on_connection_change = shared.get("on_connection_change")
         self._auto_commit = auto_commit
         self._auto_commit_interval_s = auto_commit_interval_s
         self._commit_due = 0.0
@@ -116,7 +117,9 @@ class LitePullConsumer(ClientLife):
         self._names = self._member.names
 
     async def _open(self, opened: AsyncExitStack) -> None:
-        await self._member.open(opened, clock=self._clock, link=self._link)
+        await self._member.open(
+            opened, clock=self._clock, link=self._link, on_connection_change=self._on_connection_change
+        )
 
     def _closed(self) -> None:
         self._member.parts = None

@@ -4,18 +4,20 @@
         result = await producer.send(Message("TopicTest", b"hello", tags="TagA", keys=["order-1"]))
 
 `send` returns once the broker has the message, and raises if none has it; any number of sends may be under way at once
-(`asyncio.gather`, a `TaskGroup`, 1,000 tasks). What is tried before an error is raised: see `sending`.
+(`asyncio.gather`, a `TaskGroup`, 1,000 tasks). What is tried before an error is raised: see `sending`. `submit` begins
+a send and returns, `flush` waits for all that were begun: see `send_window`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from typing import Final, Unpack
+from typing import Any, Final, Unpack
 
+from skyrocketmq.client.hooks import SendCall, default_hooks, hooked_send
 from skyrocketmq.client.instance import ClientInstance
 from skyrocketmq.client.life import ClientLife
 from skyrocketmq.client.namespaces import Namespace
@@ -29,6 +31,7 @@ from skyrocketmq.client.outgoing import (
 )
 from skyrocketmq.client.selectors import QueueSelector
 from skyrocketmq.client.send_result import SendResult
+from skyrocketmq.client.send_window import IN_FLIGHT_MAX, SendWindow
 from skyrocketmq.client.sending import Sender, SendOptions
 from skyrocketmq.client.settings import SharedOptions, settings_from
 from skyrocketmq.client.sharing import join_producer, leave_producer
@@ -52,6 +55,7 @@ class Producer(ClientLife):
     | retry_count_max | 2 | attempts on other queues after the first |
     | retry_unsafe | False | try another broker if a message was stored but not flushed or replicated in time |
     | avoid_slow_brokers | False | pass over brokers that answered slowly |
+    | in_flight_max | 1000 | sends that `submit` has under way at a time; the next one waits |
     | message_bytes_max | 4 MiB | a larger body is refused; brokers have the same limit |
     | compress_from_bytes | 4096 | larger bodies are compressed |
     | compression, compress_level | zlib, 5 | how |
@@ -75,6 +79,7 @@ class Producer(ClientLife):
         compress_level: int = COMPRESS_LEVEL,
         template: str = AUTO_CREATE_TOPIC,
         template_queue_nums: int = 4,
+        in_flight_max: int = IN_FLIGHT_MAX,
         **shared: Unpack[SharedOptions],
     ) -> None:
         check_client_group(group)
@@ -84,6 +89,9 @@ class Producer(ClientLife):
         self._settings = settings_from(namesrv, shared, environ=os.environ)
         self._clock = shared.get("clock")
         self._link = shared.get("link")
+        self._hooks = (*default_hooks, *shared.get("hooks", ()))
+        self._on_connection_change = shared.get("on_connection_change")
+        self._window = SendWindow(in_flight_max)
         self._timeout_s = send_timeout_s
         self._bytes_max = message_bytes_max
         self._compression = Compression(compress_from_bytes, compression, compress_level)
@@ -105,6 +113,7 @@ class Producer(ClientLife):
         """Brokers are connected to with the first message."""
         instance = await join_producer(self, self._settings, clock=self._clock, link=self._link)
         opened.push_async_callback(leave_producer, self, instance)
+        opened.callback(instance.watch_connections(self._on_connection_change))
         self._instance = instance
         self._sender = Sender(instance, self.wire_group, self._options)
         instance.heartbeats.send_soon()
@@ -123,7 +132,7 @@ class Producer(ClientLife):
 
     # --------------------------------------------------------------------------------------------------------- sending
 
-    async def send(
+    def send(
         self,
         message: Message,
         *,
@@ -131,12 +140,26 @@ class Producer(ClientLife):
         selector: QueueSelector | None = None,
         arg: object = None,
         timeout_s: float | None = None,
-    ) -> SendResult:
+    ) -> Coroutine[Any, Any, SendResult]:
         """Send a message; it is stored when this returns.
 
         `queue` names the queue, `selector` (with `arg`) picks one: `select_by_hash` keeps messages with equal arguments
         in order. Without either, queues take turns, and other brokers are tried if one fails.
         """
+        # A plain function that gives back a coroutine to await: a coroutine less for who has no hooks.
+        if not self._hooks:
+            return self._send(message, queue, selector, arg, timeout_s)
+        call = SendCall(self.group, [message])
+        return hooked_send(self._hooks, call, lambda made: self._send(made[0], queue, selector, arg, timeout_s))
+
+    async def _send(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        arg: object,
+        timeout_s: float | None,
+    ) -> SendResult:
         instance, sender = self._started()
         limit_s = self._timeout_s if timeout_s is None else timeout_s
         outgoing = pack_message(
@@ -152,6 +175,26 @@ class Producer(ClientLife):
             queue = await self._pick(message, outgoing, queue, selector, arg, limit_s)
         return await sender.send(outgoing, timeout_s=limit_s, topic=message.topic, queue=queue)
 
+    async def submit(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: object = None,
+        timeout_s: float | None = None,
+    ) -> asyncio.Task[SendResult]:
+        """Begin to send a message; returns as soon as fewer than `in_flight_max` are under way. The task has the
+        result, and `flush` tells of the errors that nobody has looked at."""
+        self._started()
+        return await self._window.begin(
+            lambda: self.send(message, queue=queue, selector=selector, arg=arg, timeout_s=timeout_s)
+        )
+
+    async def flush(self) -> None:
+        """Wait until all that `submit` has begun is stored, or has failed: then it raises an `ExceptionGroup`."""
+        await self._window.flush()
+
     async def send_oneway(
         self,
         message: Message,
@@ -162,6 +205,19 @@ class Producer(ClientLife):
         timeout_s: float | None = None,
     ) -> None:
         """Send without an answer: fast, and nobody knows whether it was stored. For figures and logs."""
+        if not self._hooks:
+            return await self._send_oneway(message, queue, selector, arg, timeout_s)
+        call = SendCall(self.group, [message], is_oneway=True)
+        await hooked_send(self._hooks, call, lambda made: self._send_oneway(made[0], queue, selector, arg, timeout_s))
+
+    async def _send_oneway(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        arg: object,
+        timeout_s: float | None,
+    ) -> None:
         instance, sender = self._started()
         limit_s = self._timeout_s if timeout_s is None else timeout_s
         outgoing = pack_message(
@@ -187,8 +243,16 @@ class Producer(ClientLife):
 
         They must fit in `message_bytes_max` together, and have no delay.
         """
-        instance, sender = self._started()
         listed = list(messages)
+        if not self._hooks:
+            return await self._send_batch(listed, queue, timeout_s)
+        call = SendCall(self.group, listed, is_batch=True)
+        return await hooked_send(self._hooks, call, lambda made: self._send_batch(made, queue, timeout_s))
+
+    async def _send_batch(
+        self, listed: list[Message], queue: MessageQueue | None, timeout_s: float | None
+    ) -> SendResult:
+        instance, sender = self._started()
         outgoing = pack_batch(
             listed,
             ids=instance.ids,

@@ -97,6 +97,7 @@ class PullConsumer(ClientLife):
         self._names = Namespace(self._settings.namespace)
         self._clock = shared.get("clock")
         self._link = shared.get("link")
+        self._on_connection_change = shared.get("on_connection_change")
         self._topics = tuple(self._names.wrap(topic) for topic in topics)
         self._on_queues_changed = on_queues_changed
         self._broadcasting = broadcasting
@@ -126,6 +127,7 @@ class PullConsumer(ClientLife):
             link=self._link,
         )
         opened.push_async_callback(leave_consumer, self, instance)
+        opened.callback(instance.watch_connections(self._on_connection_change))
         self._instance = instance
         self._started_ms = instance.clock.now_ms()
         self._pulls = Pulls(instance, self.wire_group)

@@ -23,8 +23,10 @@ from pathlib import Path
 from typing import Any, TypeVar, Unpack, overload
 
 from skyrocketmq.client.allocation import AllocationStrategy, average
+from skyrocketmq.client.consumer_health import ConsumerHealth, consumer_health
 from skyrocketmq.client.consumer_reports import consume_directly, running_info
 from skyrocketmq.client.handlers import handler_of
+from skyrocketmq.client.hooks import default_hooks, hooked_handler
 from skyrocketmq.client.life import ClientLife
 from skyrocketmq.client.local_offsets import LocalOffsets, local_offsets_root
 from skyrocketmq.client.message_selector import MessageSelector
@@ -103,6 +105,8 @@ class PushConsumer(ClientLife):
         self._settings = settings_from(namesrv, shared, environ=os.environ)
         self._clock = shared.get("clock")
         self._link = shared.get("link")
+        self._hooks = (*default_hooks, *shared.get("hooks", ()))
+        self._on_connection_change = shared.get("on_connection_change")
         self._disk = disk
         self._offsets_directory = offsets_directory
         self._start_point = start_point_of(consume_from)
@@ -170,7 +174,7 @@ class PushConsumer(ClientLife):
         if handler is None:
             return lambda function: self.subscribe(topic, expression, function, sql=sql, batch=batch)
         clock = self._clock or SystemClock()
-        made = handler_of(handler, batch=batch)
+        made = hooked_handler(handler_of(handler, batch=batch), self._hooks, group=self.group)
         self._subscriptions.add(topic, expression, sql=sql, handler=made, now_ms=clock.now_ms())
         self._subscriptions_changed()
         return handler
@@ -202,6 +206,7 @@ class PushConsumer(ClientLife):
             link=self._link,
         )
         opened.push_async_callback(leave_consumer, self, instance)
+        opened.callback(instance.watch_connections(self._on_connection_change))
         local: LocalOffsets | None = None
         if self._options.broadcasting:
             disk = self._disk
@@ -240,6 +245,10 @@ class PushConsumer(ClientLife):
     def queues(self) -> list[MessageQueue]:
         """The queues that are this consumer's now."""
         return sorted(self._started().held)
+
+    def health(self) -> ConsumerHealth:
+        """How the consumer is doing: connections, queues, what is left to consume, and what holds it up."""
+        return consumer_health(self._started(), group=self.group)
 
     @property
     def client_id(self) -> str:

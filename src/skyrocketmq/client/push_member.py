@@ -20,6 +20,7 @@ from skyrocketmq.client.consume_concurrently import ConcurrentConsumption
 from skyrocketmq.client.consume_orderly import OrderlyConsumption
 from skyrocketmq.client.consume_stats import SAMPLE_INTERVAL_S, ConsumeStats
 from skyrocketmq.client.deliveries import Deliveries
+from skyrocketmq.client.flow_control import PullGate
 from skyrocketmq.client.handler_calls import HandlerCalls
 from skyrocketmq.client.handler_threads import HandlerThreads
 from skyrocketmq.client.held_queue import HeldQueue
@@ -185,6 +186,14 @@ class PushMember:
         self._pulling.is_paused = self._rebalancer.is_paused = is_paused
         if not is_paused:
             self._rebalancer.wake()
+
+    @property
+    def is_paused(self) -> bool:
+        return self._pulling.is_paused
+
+    def state_of(self, held: HeldQueue) -> PullGate:
+        """Whether more of a queue may be pulled now, or why not."""
+        return self._pulling.gate(held, self._subscriptions.find(held.queue.topic))
 
     @property
     def client_id(self) -> str:

@@ -83,18 +83,22 @@ class PushPulling:
         self.limits = FlowLimits()
         self.is_paused = False
 
+    def gate(self, held: HeldQueue, subscription: SubscriptionData | None) -> PullGate:
+        """Whether more of a queue may be pulled now, or why not."""
+        return pull_gate(
+            held.cache,
+            self.limits,
+            is_running=True,
+            is_paused=self.is_paused,
+            is_orderly=self._options.orderly,
+            is_subscribed=subscription is not None,
+        )
+
     async def run(self, held: HeldQueue) -> None:
         """Pull until the queue is dropped. Cancel it to end a request that waits at the broker."""
         while True:
             subscription = self._subscriptions.find(held.queue.topic)
-            gate = pull_gate(
-                held.cache,
-                self.limits,
-                is_running=True,
-                is_paused=self.is_paused,
-                is_orderly=self._options.orderly,
-                is_subscribed=subscription is not None,
-            )
+            gate = self.gate(held, subscription)
             if gate.wait_ms is None:
                 return
             if gate.wait_ms or subscription is None:
@@ -115,6 +119,7 @@ class PushPulling:
     async def _pull(self, held: HeldQueue, subscription: SubscriptionData) -> float:
         """One request and what follows from its answer; how long to wait before the next."""
         started = self._clock.monotonic()
+        held.error = None
         held.cache.last_pull_ms = self._clock.now_ms()
         try:
             result = await self._pulls.pull(self._request(held, subscription))
@@ -122,6 +127,7 @@ class PushPulling:
             return self._failed(held, error)
         self._failing.discard(held.queue.broker_name)
         held.is_introduced = True
+        held.queue_end = result.max_offset
         if held.cache.is_dropped:
             return 0.0
         if result.status is PullStatus.FOUND:
@@ -174,6 +180,7 @@ class PushPulling:
             self._offsets.update(held.queue, result.next_offset, only_up=True)
 
     def _failed(self, held: HeldQueue, error: MQError) -> float:
+        held.error = error
         if isinstance(error, BrokerError) and error.code == ResponseCode.FLOW_CONTROL:
             return AFTER_FLOW_CONTROL_S
         if isinstance(error, SubscriptionNotExist | SubscriptionNotLatest):

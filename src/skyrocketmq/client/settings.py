@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypedDict
 
+from skyrocketmq.client.connection_changes import ConnectionListener
+from skyrocketmq.client.hooks import ClientHook
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.net import ClientTls, parse_address
 from skyrocketmq.net.address_server import DEFAULT_DOMAIN, DEFAULT_SUBGROUP, address_server_url
@@ -56,6 +58,8 @@ class SharedOptions(TypedDict, total=False):
     heartbeat_interval_s: float
     persist_offsets_interval_s: float
     api_timeout_s: float
+    hooks: Sequence[ClientHook]  # around everything that is sent and handled: tracing, for example
+    on_connection_change: ConnectionListener | None  # called on the loop when a connection is made or lost
     clock: Clock
     link: Link
 

@@ -69,6 +69,20 @@ class Message:
         put(self, "wait_for_store", wait_for_store)
         put(self, "system_properties", dict(system_properties) if system_properties else {})
 
+    def with_properties(self, added: Mapping[str, str]) -> Message:
+        """The same message with these properties besides its own."""
+        return Message(
+            self.topic,
+            self.body,
+            tags=self.tags,
+            keys=self.keys,
+            properties={**self.properties, **added},
+            delay_level=self.delay_level,
+            flag=self.flag,
+            wait_for_store=self.wait_for_store,
+            system_properties=self.system_properties,
+        )
+
     def all_properties(self) -> dict[str, str]:
         """Everything that travels as properties, as a new dict: the user's, the fields', the client's."""
         pairs = dict(self.properties)

@@ -1,0 +1,70 @@
+"""Sends that nobody waits for one by one: so many at a time, and one place where all of them are waited for.
+
+Rule 1: the window has a limit (`in_flight_max`), and who would go over it waits: a fast source cannot fill the memory.
+Rule 2: no error is lost: what has failed since the last `flush` is raised by the next one, whoever saw it before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from skyrocketmq.client.send_result import SendResult
+from skyrocketmq.errors import IllegalArgument
+
+__all__ = ["IN_FLIGHT_MAX", "SendWindow", "checked_window"]
+
+IN_FLIGHT_MAX: Final = 1_000
+
+
+def checked_window(in_flight_max: int) -> int:
+    if in_flight_max < 1:
+        raise IllegalArgument(f"in_flight_max = {in_flight_max} is below 1: nothing could be sent")
+    return in_flight_max
+
+
+class SendWindow:
+    """The sends of one producer that are under way. Used on one event loop."""
+
+    def __init__(self, in_flight_max: int) -> None:
+        self._in_flight_max = checked_window(in_flight_max)
+        self._tasks: set[asyncio.Task[SendResult]] = set()
+        self._errors: deque[Exception] = deque(maxlen=in_flight_max)  # the last ones: it may be that nobody flushes
+        self._failed_count = 0  # since the last flush, as the next
+        self._begun_count = 0
+        self._room: asyncio.Event | None = None  # someone waits for it while it is there
+
+    async def begin(self, send: Callable[[], Coroutine[Any, Any, SendResult]]) -> asyncio.Task[SendResult]:
+        """Begin a send as soon as there is room."""
+        while len(self._tasks) >= self._in_flight_max:
+            if self._room is None:
+                self._room = asyncio.Event()
+            await self._room.wait()
+        task = asyncio.get_running_loop().create_task(send())
+        self._tasks.add(task)
+        self._begun_count += 1
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[SendResult]) -> None:
+        self._tasks.discard(task)
+        if self._room is not None:
+            self._room.set()
+            self._room = None
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            self._errors.append(error)
+            self._failed_count += 1
+
+    async def flush(self) -> None:
+        """Wait for all that is under way now; raises an `ExceptionGroup` if some have failed since the last flush."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+        text = f"{self._failed_count} of {self._begun_count} messages were not sent"
+        errors = list(self._errors)
+        self._errors.clear()
+        self._failed_count = self._begun_count = 0
+        if errors:
+            raise ExceptionGroup(text, errors)

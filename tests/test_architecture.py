@@ -24,6 +24,7 @@ PARTS = [
     "ha",
     "broker",
     "client",
+    "idempotence",
     "admin",
     "dashboard",
     "spark",

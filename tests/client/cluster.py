@@ -10,15 +10,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from skyrocketmq.broker import Broker
-from skyrocketmq.config import load_broker_config, load_namesrv_config
-from skyrocketmq.embedded import broker_name, write_broker_file
+from skyrocketmq.embedded import Embedded, EmbeddedOptions
 from skyrocketmq.model import TopicConfig
 from skyrocketmq.nameserver import NameServer
-from skyrocketmq.ports import Disk, LocalDisk, SystemClock, TcpLink
 
 __all__ = ["Cluster", "open_cluster", "until"]
 
@@ -26,43 +24,31 @@ __all__ = ["Cluster", "open_cluster", "until"]
 class Cluster:
     """A name server and brokers on the loopback address."""
 
-    def __init__(self, directory: Path, name_server: NameServer, disk: Disk, settings: Mapping[str, str]) -> None:
-        self._directory = directory
-        self._disk = disk
-        self._settings = settings
-        self._lives: dict[str, AsyncExitStack] = {}
-        self._ports: dict[str, int] = {}
-        self.name_server = name_server
-        self.brokers: dict[str, Broker] = {}
+    def __init__(self, embedded: Embedded) -> None:
+        self._embedded = embedded
+
+    @property
+    def name_server(self) -> NameServer:
+        return self._embedded.name_server
 
     @property
     def namesrv(self) -> str:
-        return self.name_server.address
+        return self._embedded.namesrv_address
+
+    @property
+    def brokers(self) -> dict[str, Broker]:
+        return {broker.identity.broker_name: broker for broker in self._embedded.brokers}
 
     async def start_broker(self, name: str) -> Broker:
         """Start a broker; one that was there before comes back on its ports, with its store."""
-        index = ord(name[-1]) - ord("a")
-        port = self._ports.get(name, 0)
-        path = write_broker_file(self._directory, index, namesrv=self.namesrv, port=port, disk=self._disk)
-        loaded = load_broker_config(path, environ={}, overrides=self._settings, disk=self._disk)
-        life = AsyncExitStack()
-        broker = await life.enter_async_context(Broker.open(loaded, disk=self._disk))
-        self._lives[name] = life
-        self._ports[name] = int(broker.address.rpartition(":")[2])
-        self.brokers[name] = broker
-        return broker
+        return await self._embedded.start_broker(name)
 
     async def stop_broker(self, name: str) -> None:
-        del self.brokers[name]
-        await self._lives.pop(name).aclose()
-
-    async def close(self) -> None:
-        for name in list(self._lives):
-            await self.stop_broker(name)
+        await self._embedded.stop_broker(name)
 
     def create_topic(self, topic: str, *, queues: int = 4) -> None:
         """Have a topic on every broker, and let the name server know."""
-        for broker in self.brokers.values():
+        for broker in self._embedded.brokers:
             broker.tables.topics.put(TopicConfig(topic, read_queue_nums=queues, write_queue_nums=queues))
 
     def stored_offset(self, group: str, topic: str, queue_id: int, *, broker: str = "broker-a") -> int | None:
@@ -77,28 +63,18 @@ async def open_cluster(
     settings: Mapping[str, str] | None = None,
     namesrv_settings: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Cluster]:
-    async with AsyncExitStack() as opened:
-        disk = LocalDisk()
-        opened.callback(disk.close)
-        config = load_namesrv_config(
-            environ={},
-            overrides={
-                "listenPort": "0",
-                "bindAddress": "127.0.0.1",
-                "kvConfigPath": str(directory / "namesrv" / "kvConfig.json"),
-                "configStorePath": str(directory / "namesrv" / "namesrv.properties"),
-                **(namesrv_settings or {}),
-            },
-            disk=disk,
-        )
-        name_server = await opened.enter_async_context(
-            NameServer.open(config, clock=SystemClock(), disk=disk, link=TcpLink())
-        )
-        cluster = Cluster(directory, name_server, disk, settings or {})
-        opened.push_async_callback(cluster.close)
-        for index in range(broker_count):
-            await cluster.start_broker(broker_name(index))
-        yield cluster
+    """With no brokers: `broker-a` is known and stopped."""
+    options = EmbeddedOptions(
+        namesrv_port=0,
+        broker_port=0,
+        broker_count=broker_count or 1,
+        settings=settings or {},
+        namesrv_settings=namesrv_settings or {},
+    )
+    async with Embedded.open(directory, options) as embedded:
+        if not broker_count:
+            await embedded.stop_broker("broker-a")
+        yield Cluster(embedded)
 
 
 async def until(condition: Callable[[], object], *, seconds: float = 10.0) -> None:

@@ -13,9 +13,9 @@ Then what clients share: `settings`, `identity`, `name_servers`, `routes`, `hear
 `broker_requests`, put together in `instance`; `sharing` says who uses which, `life` how a client starts and ends.
 
 A message on its way out: `producer`, `send_window`, `sending`. On its way in: `rebalance` gives a consumer its queues
-(`held_queue`), `pulls` and `push_pulling` fetch, `deliveries` cuts what came into calls, `consume_concurrently` or `consume_orderly`
-has them handled (`handler_calls`, `handler_threads`), `send_back` passes on what failed; `push_member` puts these
-together, `lite_member` and `lite_queues` those of the lite pull consumer.
+(`held_queue`), `pulls` and `push_pulling` fetch, `deliveries` cuts what came into calls, `consume_concurrently` or
+`consume_orderly` has them handled (`handler_calls`, `handler_threads`), `send_back` passes on what failed;
+`push_member` puts these together, `lite_member` and `lite_queues` those of the lite pull consumer.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ BUT_BENCHMARKS := $(addprefix --ignore ,$(BENCHMARKS))
 AGAIN  := || $(BIN)/pytest -q --last-failed --last-failed-no-failures none
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test interop-all bench-quick chaos check format lint types fast fuzz bench clean
+.PHONY: help setup run test interop-all bench-quick chaos soak check format lint types fast fuzz bench clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -22,7 +22,7 @@ run: $(VENV)/.server     ## set up what a server needs, then start everything: n
 
 setup: $(VENV)/.all      ## prepare .venv with every extra and the development tools
 
-test: $(VENV)/.dev       ## the tests, in their short form (left out: interop-all, bench-quick, chaos)
+test: $(VENV)/.dev       ## the tests, in their short form (left out: interop-all, bench-quick, chaos, soak)
 	$(BIN)/pytest -q $(SPREAD) -m "not system and not interop" $(AGAIN)
 	$(BIN)/pytest -q -m "(system or interop) and not reference" $(BUT_BENCHMARKS) $(AGAIN)
 
@@ -33,6 +33,11 @@ bench-quick: $(VENV)/.dev    ## see that the benchmarks run
 chaos: $(VENV)/.dev          ## processes killed, stopped and cut off, again and again (CHAOS_ROUNDS=50, CHAOS_SEED=11)
 	CHAOS_ROUNDS=$${CHAOS_ROUNDS:-50} BROKER_KILLS=$${CHAOS_ROUNDS:-50} $(BIN)/pytest -q \
 	    tests/system/test_replication_chaos.py tests/system/test_broker_kill.py
+
+# Of both, the short form is part of `test`.
+soak: $(VENV)/.dev           ## a thousand lives of clients, ten minutes of killed brokers and bad links (CLIENT_SOAK_SECONDS=600)
+	CLIENT_LIVES=$${CLIENT_LIVES:-1000} CLIENT_SOAK_SECONDS=$${CLIENT_SOAK_SECONDS:-600} $(BIN)/pytest -q -rP --show-capture=stdout \
+	    tests/client/test_many_lives.py tests/client/test_killed_brokers.py
 
 interop-all: $(VENV)/.dev    ## every test with Apache's programs, also on Apache's own cluster and on mixed ones
 	$(BIN)/pytest tests/interop
@@ -55,7 +60,7 @@ bench: $(VENV)/.dev      ## benchmarks beside Apache's servers, printed as ratio
 	$(BIN)/python -m benchmarks
 
 clean:           ## remove the environment and everything that was built
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis tests/interop/java/target
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis tests/interop/java*/target
 
 # Stamp files: an environment is made again only when what it is made from has changed.
 $(VENV)/bin/python:

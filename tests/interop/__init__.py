@@ -2,7 +2,8 @@
 
 Read in this order:
 
-- `toolchain`: a JDK, Maven, and the one build of `java/` (Apache's jars and the driver program of ours).
+- `toolchain`: a JDK, Maven, and the build of `java/` (Apache's jars and the driver program of ours); `java5/` has the
+  servers of Apache RocketMQ 5.4.0, for our client.
 - `processes`: a child process with a log, ended by its own id.
 - `remoting`: the smallest possible speaker of the wire protocol, written apart from our own, to check both sides with;
   `routes`: what it asks name servers.

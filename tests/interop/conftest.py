@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,13 +17,22 @@ from tests.interop.processes import Process
 @pytest.fixture(scope="session")
 def apache(tmp_path_factory: pytest.TempPathFactory) -> Apache:
     """Apache's programs. Without a JDK and Maven the test is skipped, and says so; in CI that is a failure."""
+    return Apache(prepared(toolchain.JAVA_DIR), tmp_path_factory.mktemp("apache"))
+
+
+@pytest.fixture(scope="session")
+def apache_5(tmp_path_factory: pytest.TempPathFactory) -> Apache:
+    """The servers of Apache RocketMQ 5; it has neither driver nor mqadmin, those of 4.9 do."""
+    return Apache(prepared(toolchain.JAVA_5_DIR), tmp_path_factory.mktemp("apache-5"))
+
+
+def prepared(project_dir: Path) -> toolchain.Toolchain:
     try:
-        tools = toolchain.prepare()
+        return toolchain.prepare(project_dir)
     except toolchain.Unavailable as reason:
         if os.environ.get("CI") == "true":
             pytest.fail(str(reason))
         pytest.skip(str(reason))
-    return Apache(tools, tmp_path_factory.mktemp("apache"))
 
 
 @pytest.fixture(scope="session")

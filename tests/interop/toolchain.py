@@ -1,4 +1,4 @@
-"""A JDK, Maven, and the build of `java/`: Apache's jars and our driver program.
+"""A JDK, Maven, and the builds of `java/`, Apache's jars and our driver program, and of `java5/`, its newer servers.
 
 Rule 1: the build happens once for a state of the sources; its directory is named by their hash, and it appears by a
 rename, so that what is there is whole. Two test runs at once wait for one another at a lock file.
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 JAVA_DIR = Path(__file__).parent / "java"
-TARGET_DIR = JAVA_DIR / "target"
+JAVA_5_DIR = Path(__file__).parent / "java5"
 JAVA_RELEASE_MIN = 17
 PACKAGES = ("default-jdk-headless", "maven")
 NEEDED = f"the interoperability tests need a JDK ({JAVA_RELEASE_MIN} or newer) and Maven"
@@ -54,16 +54,17 @@ class Toolchain:
         return [self.java, *MODULE_FLAGS, *jvm, "-cp", self.classpath, main_class, *arguments]
 
 
-def prepare() -> Toolchain:
-    """Find or install what is needed, and build `java/` unless that was done before. Raises `Unavailable`."""
+def prepare(project_dir: Path = JAVA_DIR) -> Toolchain:
+    """Find or install what is needed, and build the project unless that was done before. Raises `Unavailable`."""
     if _find_tools() is None and not _can_install():
         raise Unavailable(f"{NEEDED}; install the packages {' and '.join(PACKAGES)}, or their like")
-    TARGET_DIR.mkdir(parents=True, exist_ok=True)
-    with _locked(TARGET_DIR / ".lock"):
+    target_dir = project_dir / "target"
+    target_dir.mkdir(parents=True, exist_ok=True)
+    with _locked(target_dir / ".lock"):
         java, maven = _find_tools() or _install_tools()
-        build_dir = TARGET_DIR / f"build-{_hash_of_sources()}"
+        build_dir = target_dir / f"build-{_hash_of_sources(project_dir)}"
         if not build_dir.exists():
-            _build(maven, build_dir)
+            _build(maven, project_dir, build_dir)
             _remove_old_builds(keep=build_dir)
     return Toolchain(java=java, classpath=f"{build_dir / 'classes'}{os.pathsep}{build_dir / 'lib'}/*")
 
@@ -109,14 +110,14 @@ def _install_tools() -> tuple[str, str]:
     return tools
 
 
-def _hash_of_sources() -> str:
+def _hash_of_sources(project_dir: Path) -> str:
     digest = hashlib.sha256()
-    for path in sorted([JAVA_DIR / "pom.xml", *(JAVA_DIR / "src").rglob("*.java")]):
-        digest.update(f"{path.relative_to(JAVA_DIR)}\0".encode() + path.read_bytes())
+    for path in [project_dir / "pom.xml", *sorted((JAVA_DIR / "src").rglob("*.java"))]:
+        digest.update(f"{path.name}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _build(maven: str, build_dir: Path) -> None:
+def _build(maven: str, project_dir: Path, build_dir: Path) -> None:
     unfinished = build_dir.with_suffix(f".{os.getpid()}")
     goals = [f"-Dinterop.build={unfinished}", "compiler:compile", "dependency:copy-dependencies"]
     # Offline is quick and enough once the local repository has everything; its failure is not news.
@@ -124,7 +125,7 @@ def _build(maven: str, build_dir: Path) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
         done = subprocess.run(
             [maven, "--quiet", "--batch-mode", *network, *goals],
-            cwd=JAVA_DIR,
+            cwd=project_dir,
             capture_output=True,
             text=True,
             timeout=BUILD_TIMEOUT_S,
@@ -134,11 +135,11 @@ def _build(maven: str, build_dir: Path) -> None:
             unfinished.rename(build_dir)
             return
     shutil.rmtree(unfinished, ignore_errors=True)
-    raise Unavailable(f"Maven could not build {JAVA_DIR.name}/: {_tail(done.stdout + done.stderr)}")
+    raise Unavailable(f"Maven could not build {project_dir.name}/: {_tail(done.stdout + done.stderr)}")
 
 
 def _remove_old_builds(*, keep: Path) -> None:
-    for path in TARGET_DIR.glob("build-*"):
+    for path in keep.parent.glob("build-*"):
         if path != keep and time.time() - path.stat().st_mtime > OLD_BUILD_S:
             shutil.rmtree(path, ignore_errors=True)
 

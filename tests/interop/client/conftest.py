@@ -1,7 +1,7 @@
 """The clusters that every test here runs on, a topic, and a producer of ours.
 
 What takes long (marked `slow`) runs on Apache's cluster only with `make interop-all`; everything else always runs on
-both.
+both. On the third, Apache's servers of 5.4.0, everything runs with `make interop-all`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from skyrocketmq.client.producer import Producer
 from tests.interop.apache import DEFAULT_CLUSTER, Apache
 from tests.interop.client.support import QUEUES_A_BROKER, fresh_name
-from tests.interop.clusters import CLUSTERS, Cluster
+from tests.interop.clusters import CLUSTERS, ON_APACHES_5, Cluster
 from tests.interop.driver import Driver
 from tests.interop.processes import wait_until
 from tests.interop.routes import find_route
@@ -32,11 +32,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.reference)
 
 
-@pytest.fixture(scope="package", params=["ours", "apache"])
-def cluster(
-    request: pytest.FixtureRequest, apache: Apache, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Cluster]:
+@pytest.fixture(scope="package", params=["ours", "apache", ON_APACHES_5])
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two brokers; one cluster for all tests, which use topics and groups of their own."""
+    apache: Apache = request.getfixturevalue("apache_5" if request.param == "apache 5" else "apache")
     with CLUSTERS[request.param](apache, tmp_path_factory.mktemp("cluster"), SHORT_LOCKS) as started:
         yield started
 

@@ -26,6 +26,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from skyrocketmq.admin.admin import Admin
     from skyrocketmq.client.consume_result import ConsumeResult
     from skyrocketmq.client.lite_pull_consumer import LitePullConsumer
     from skyrocketmq.client.message_selector import MessageSelector
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from skyrocketmq.model import Message, MessageQueue, MessageView
 
 __all__ = [
+    "Admin",
     "ConsumeResult",
     "Credentials",
     "LitePullConsumer",
@@ -55,6 +57,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES: Final = {
+    "Admin": "skyrocketmq.admin.admin",
     "ConsumeResult": "skyrocketmq.client.consume_result",
     "Credentials": "skyrocketmq.client.settings",
     "LitePullConsumer": "skyrocketmq.client.lite_pull_consumer",

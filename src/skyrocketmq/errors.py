@@ -15,9 +15,11 @@
     │   ├── StoreLocked          another process has the store open
     │   ├── DiskFull             no space for the write or the next file; heals by itself
     │   └── FlushFailed          an fsync failed: nothing newer is known to be durable, restart to recover
-    └── ClientError              the caller asked for something that cannot work
-        ├── IllegalArgument      a name, a size or a value breaks the rules
-        └── NoRoute              no name server knows the topic
+    ├── ClientError              the caller asked for something that cannot work
+    │   ├── IllegalArgument      a name, a size or a value breaks the rules
+    │   ├── NoRoute              no name server knows the topic
+    │   └── NotFound             there is no such group, broker, cluster, message, account or key
+    └── PartialFailure           several servers were asked, and some of them failed
 
 The peer's fault (`ProtocolError`, `BrokerError`) and ours are different classes: a caller can tell whom to blame.
 A message says what happened, where, and what to do next.
@@ -25,7 +27,8 @@ A message says what happened, where, and what to do next.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 __all__ = [
     "BrokerError",
@@ -41,6 +44,8 @@ __all__ = [
     "MQError",
     "NetError",
     "NoRoute",
+    "NotFound",
+    "PartialFailure",
     "ProtocolError",
     "RequestTimeout",
     "StoreError",
@@ -116,6 +121,23 @@ class IllegalArgument(ClientError):
 
 class NoRoute(ClientError):
     """No name server knows a route for the topic."""
+
+
+class NotFound(ClientError):
+    """There is no such group, broker, cluster, message, account or key; the text says where it was looked for."""
+
+
+class PartialFailure(MQError):
+    """Several servers were asked, and some of them failed.
+
+    `failures` says which, by name and address, and why. `result` is what the call would have returned if only the
+    others had been asked: what was changed there stays changed.
+    """
+
+    def __init__(self, text: str, *, failures: Mapping[str, MQError], result: Any) -> None:
+        self.failures = dict(failures)
+        self.result = result
+        super().__init__(text)
 
 
 class BrokerError(MQError):

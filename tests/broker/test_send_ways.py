@@ -34,6 +34,7 @@ from tests.broker.support import CLUSTER
 from tests.store.reader import Record
 
 QUEUE_COUNT = 4
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 
 
@@ -91,9 +92,16 @@ def refusal_of(send: Send, *, version: int) -> int:
         return 1
     if int(send.queue_id) >= QUEUE_COUNT:
         return 1
-    if read_pairs(send.properties).get("TRAN_MSG", "").lower() == "true":
-        return 16
-    return 0
+    return 13 if is_half(send) and delay_level(send) else 0
+
+
+def is_half(send: Send) -> bool:
+    return read_pairs(send.properties).get("TRAN_MSG", "").lower() == "true"
+
+
+def delay_level(send: Send) -> int:
+    text = read_pairs(send.properties).get("DELAY", "")
+    return int(text) if text.isdigit() else 0
 
 
 def expected(send: Send) -> dict[str, object]:
@@ -101,8 +109,11 @@ def expected(send: Send) -> dict[str, object]:
     pairs = read_pairs(send.properties) | {"CLUSTER": CLUSTER}
     topic, queue_id = TOPIC, int(send.queue_id)
     sys_flag = int(send.sys_flag) & ~0x30
-    level = int(pairs["DELAY"]) if pairs.get("DELAY", "").isdigit() else 0
-    if level > 0 and sys_flag & 0xC in (0, 8):
+    level = delay_level(send)
+    if is_half(send):
+        pairs |= {"REAL_TOPIC": topic, "REAL_QID": str(queue_id)}
+        topic, queue_id, sys_flag = HALF_TOPIC, 0, sys_flag & ~0xC
+    elif level > 0 and sys_flag & 0xC in (0, 8):
         level = min(level, 18)
         pairs |= {"DELAY": str(level), "REAL_TOPIC": topic, "REAL_QID": str(queue_id)}
         topic, queue_id = SCHEDULE, level - 1

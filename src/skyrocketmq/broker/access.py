@@ -104,13 +104,15 @@ class AccessControl:
             return False
         return True
 
-    def check_message(self, frame: Frame, connection: Connection, topic: str) -> None:
+    def check_message(
+        self, frame: Frame, connection: Connection, topic: str, *, permission: Permission = Permission.SUB
+    ) -> None:
         """Refuse a request that has passed `check`, but is about a message of a topic that is not for its account."""
         address = connection.peer_host[:-PORT_BYTES]
         account = self._account(frame)
         if self.table.is_white(address) or account is None or account.is_white(address):
             return
-        missing = missing_permission(account, iter([need_on_topic(topic, Permission.SUB)]))
+        missing = missing_permission(account, iter([need_on_topic(topic, permission)]))
         if missing is not None:
             # It may not even learn that there is such a message, nor of which topic.
             raise _refused(frame, connection, "no permission for this message")

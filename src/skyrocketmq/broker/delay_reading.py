@@ -14,7 +14,8 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from skyrocketmq.store import Buffer, ConsumeQueue
+from skyrocketmq.broker.record_reading import QueuedRecord, fetch_records
+from skyrocketmq.store import ConsumeQueue
 from skyrocketmq.store.cold_reads import ColdRange, Steps
 from skyrocketmq.store.commit_log import CommitLog
 from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, FILLER_SIZE
@@ -29,8 +30,7 @@ COUNT_AT_ONCE: Final = 128  # messages of one look: delivering them holds the lo
 BYTES_AT_ONCE: Final = 1 << 20
 UNKNOWN_DELAY_MS: Final = 1000  # where neither cell nor level tells: what the family assumes
 
-DueMessage = tuple[int, Buffer]
-"""(queue offset, record)"""
+DueMessage = QueuedRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def look_at_level(
             "delayed messages are gone from the log, stepped over",
             extra={"level": queue.queue_id + 1, "offset": start, "count": gone},
         )
-    due = yield from _fetch(log, places)
+    due = yield from fetch_records(log, places)
     return Look(due, at, wait)
 
 
@@ -107,14 +107,3 @@ def _into_queue(queue: ConsumeQueue, offset: int) -> int:
             extra={"level": queue.queue_id + 1, "offset": offset, "goes_on_at": start},
         )
     return start
-
-
-def _fetch(log: CommitLog, places: list[tuple[int, int, int]]) -> Steps[list[DueMessage]]:
-    """The records; all that are cold are fetched at once."""
-    records: list[Buffer | None] = [log.peek(position, size) for _, position, size in places]
-    missing = [number for number, record in enumerate(records) if record is None]
-    if missing:
-        fetched = yield [log.cold_range(places[number][1], places[number][2]) for number in missing]
-        for number, data in zip(missing, fetched, strict=True):
-            records[number] = data
-    return [(place[0], record) for place, record in zip(places, records, strict=True) if record is not None]

@@ -10,7 +10,12 @@ from typing import Final
 
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.errors import StoreError
-from skyrocketmq.model.names import LIGHT_QUEUE_PREFIX, SCHEDULE_TOPIC, TRANSACTION_OP_TOPIC
+from skyrocketmq.model.names import (
+    LIGHT_QUEUE_PREFIX,
+    SCHEDULE_TOPIC,
+    TRANSACTION_HALF_TOPIC,
+    TRANSACTION_OP_TOPIC,
+)
 from skyrocketmq.net import Connection, Dispatcher
 from skyrocketmq.store import MessageStore
 from skyrocketmq.wire.codes import RequestCode
@@ -20,7 +25,8 @@ __all__ = ["CleaningHandlers"]
 
 logger = logging.getLogger(__name__)
 
-KEPT_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TRANSACTION_OP_TOPIC})  # exist without an entry in the topic table
+# These may exist without an entry in the topic table.
+KEPT_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC})
 
 
 class CleaningHandlers:

@@ -23,6 +23,7 @@ from skyrocketmq.broker.handlers_queries import QueryHandlers
 from skyrocketmq.broker.handlers_relay import RelayHandlers
 from skyrocketmq.broker.handlers_runtime import RuntimeHandlers
 from skyrocketmq.broker.handlers_topics import TopicHandlers
+from skyrocketmq.broker.handlers_transactions import TransactionHandlers
 from skyrocketmq.broker.identity import BrokerIdentity
 from skyrocketmq.broker.message_writer import MessageWriter
 from skyrocketmq.broker.notices import ChangeNotices
@@ -40,6 +41,8 @@ from skyrocketmq.broker.send_topics import AnswerTexts, SendTopic
 from skyrocketmq.broker.statistics import BrokerStatistics
 from skyrocketmq.broker.tables import BrokerTables
 from skyrocketmq.broker.topics import TopicsChanged
+from skyrocketmq.broker.transaction_path import TransactionPath
+from skyrocketmq.broker.transactions import Transactions
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.model.names import CLOSED_TOPICS, PERM_WRITE, is_retry_topic
 from skyrocketmq.net import Connection, Dispatcher, Feed
@@ -60,6 +63,7 @@ class BrokerParts:
         tables: BrokerTables,
         registrar: Registrar,
         delay: DelayDelivery,
+        transactions: Transactions,
         replication: Replication,
         *,
         access: AccessControl | None,
@@ -118,6 +122,7 @@ class BrokerParts:
                 durability=durability,
                 writer=writer,
                 dead_letters=dead_letters,
+                transactions=transactions,
                 store_host=store_host,
                 clock=clock,
             ),
@@ -133,6 +138,7 @@ class BrokerParts:
                 clock=clock,
                 access=access,
             ),
+            TransactionHandlers(transactions, config=config, store=store, durability=durability, access=access),
             QueryHandlers(config=config, store=store, access=access),
             CleaningHandlers(topics=tables.topics, store=store),
             TopicHandlers(
@@ -192,8 +198,9 @@ class BrokerParts:
         self.pulls.register(main)
 
         self._headers = SendHeaders(self._open_topic)
+        self._transaction_path = TransactionPath(transactions, self._headers, config)
         self._send_paths = [
-            SendPath(store, durability, self._headers, dispatcher, pulls=pulls)
+            SendPath(store, durability, self._headers, dispatcher, pulls=pulls, transactions=self._transaction_path)
             for dispatcher, pulls in ((main, PullPath(self.pulls)), (fast, None))
         ]
         for path in self._send_paths:
@@ -235,6 +242,7 @@ class BrokerParts:
         """Follow a configuration that has changed: nothing that was derived from the old one is kept."""
         self._texts = AnswerTexts(store_host=self._store_host, region=config.region_id, trace_on=config.trace_on)
         self._headers.forget()
+        self._transaction_path.apply_config(config)
         for path in self._send_paths:
             path.accept_from_ms = config.start_accept_send_at_ms
         self._store.apply_config(config.store)

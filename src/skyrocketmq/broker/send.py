@@ -4,8 +4,9 @@ A hot module. A buffer is a batch: all plain sends in it become records that are
 answers leave with one. Steps a message: find its frame, recognise its header (`send_headers`), add its record
 (`Appender.add`), format its answer. No object is made for it but its record's head, its cell and its answer.
 
-Rule 1: this path takes plain sends only. Any other frame, and a send that cannot be added, is handled by `PullPath` or
-the dispatcher, after what came before it has been stored: requests of one connection act in the order of their sending.
+Rule 1: this path takes plain sends only. Transactions are added to the batch by `TransactionPath`, as far as they need
+no decision. Any other frame, and a send that cannot be added, is handled by `PullPath` or the dispatcher, after what
+came before it has been stored: requests of one connection act in the order of their sending.
 Rule 2: an answer leaves only when its message is stored as safely as the broker's settings and the message ask for.
 Rule 3: a failed write takes back what it could not store; those sends are answered with the reason, the others with
 success.
@@ -22,6 +23,7 @@ from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.pull_path import PullPath, is_pull
 from skyrocketmq.broker.send_headers import SendHeaders
 from skyrocketmq.broker.send_rules import put_status_answer
+from skyrocketmq.broker.transaction_path import TransactionPath
 from skyrocketmq.errors import ProtocolError
 from skyrocketmq.net import Connection, Dispatcher
 from skyrocketmq.net.dispatch import REPLY_BYTES_TOGETHER_MAX, encode_reply
@@ -52,6 +54,7 @@ class SendPath:
         dispatcher: Dispatcher,
         *,
         pulls: PullPath | None,
+        transactions: TransactionPath,
     ) -> None:
         self.accept_from_ms = 0  # before this time sends are refused, in the general way
         self._store = store
@@ -59,6 +62,7 @@ class SendPath:
         self._headers = headers
         self._dispatcher = dispatcher
         self._pulls = pulls  # None where nobody may pull
+        self._transactions = transactions
         self.access: AccessControl | None = None  # asked of each send, where access is controlled
 
     def feed(self, data: bytes, connection: Connection) -> tuple[int, Sequence[Part]]:
@@ -110,6 +114,12 @@ class SendPath:
                     else:
                         hasty.append(answer)
                     continue
+            if access is None:
+                added = self._transactions.add(data, place, connection)
+                if added is not None:
+                    if added:
+                        patient.append(added)
+                    continue
             # What was added so far comes first, and what follows may not see half a batch.
             answers += self._settle(patient, hasty, connection)
             patient, hasty = [], []
@@ -143,6 +153,7 @@ class SendPath:
         if not appender.commit():
             assert appender.refusal is not None, "whoever refuses says why"
             failed_from, refusal = appender.failed_from, appender.refusal
+            self._transactions.take_back(failed_from)
             patient = [_corrected(answer, failed_from, refusal) for answer in patient]
             hasty = [_corrected(answer, failed_from, refusal) for answer in hasty]
         if self._durability.is_at_once or not patient:
@@ -167,9 +178,9 @@ def _passes(access: AccessControl, data: bytes, place: tuple[int, int, int, int]
 def _corrected(answer: bytes, failed_from: int, refusal: Refusal) -> bytes:
     """The answer as it has to be after a failed write: it says itself which message it speaks of."""
     frame = _read_answer(answer)
-    assert frame.ext is not None, "the answer to a stored message has fields"
-    message_id = frame.ext.pop("msgId")
-    assert message_id is not None, "the answer to a stored message has its id"
+    if frame.ext is None or (message_id := frame.ext.pop("msgId", None)) is None:
+        # The end of a transaction: it may be stored, and its producer will hear so when it says it again.
+        return encode_frame(put_status_answer(frame, refusal.status, refusal.remark))
     if decode_offset_id(message_id)[1] < failed_from:
         return answer
     corrected = put_status_answer(frame, refusal.status, refusal.remark)

@@ -28,6 +28,7 @@ from skyrocketmq.broker.send_rules import (
     put_status_answer,
 )
 from skyrocketmq.broker.topics import TopicTable
+from skyrocketmq.broker.transactions import Transactions
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.errors import BrokerError, ProtocolError, broker_error
 from skyrocketmq.model import SubscriptionGroupConfig, TopicFilterType
@@ -67,6 +68,7 @@ class SendHandler:
         durability: Durability,
         writer: MessageWriter,
         dead_letters: DeadLetters,
+        transactions: Transactions,
         store_host: bytes,
         clock: Clock,
         choose_queue: random.Random | None = None,
@@ -81,6 +83,7 @@ class SendHandler:
         self._clock = clock
         self._writer = writer
         self._dead_letters = dead_letters
+        self._transactions = transactions
         self._random = choose_queue or random.Random()
 
     def register(self, dispatcher: Dispatcher) -> None:
@@ -129,14 +132,22 @@ class SendHandler:
             return self._answer(frame, queue_id, message, self._put_batch(message))
         giving_up = self._group_giving_up(message, header, frame.version) if is_retry_topic(name) else None
         if message.properties.get(_TRAN_MSG, b"").lower() == b"true":
-            raise broker_error(ResponseCode.NO_PERMISSION, self._no_transactions(config))
+            return self._answer(frame, queue_id, message, [self._put_half(message)])
         if giving_up is not None:
             return self._send_dead_letter(frame, queue_id, message, giving_up)
         return self._answer(frame, queue_id, message, [self._writer.put(message)])
 
-    def _no_transactions(self, config: BrokerConfig) -> str:
-        reason = "rejectTransactionMessage is true" if config.reject_transactions else "it has no transaction service"
-        return f"broker {config.broker_name} takes no transaction messages: {reason}"
+    def _put_half(self, message: OutgoingMessage) -> PutResult:
+        """The first half of a transaction: no consumer sees it before its producer commits it."""
+        config = self._config.current
+        if config.reject_transactions:
+            raise broker_error(
+                ResponseCode.NO_PERMISSION,
+                f"broker {config.broker_name} takes no transaction messages: rejectTransactionMessage is true",
+            )
+        if delay_level_of(message.properties) > 0:
+            return _illegal("a transaction message cannot be delayed: remove its delay level")[0]
+        return self._transactions.put_half(message)
 
     def _group_giving_up(
         self, message: OutgoingMessage, header: SendHeader, version: int

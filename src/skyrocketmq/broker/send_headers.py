@@ -172,11 +172,12 @@ class SendHeaders:
         ext = frame.ext
         if frame.code != 310 or not ext or (ext.get("m") or "false") != "false":
             return
-        topic = self._find_topic(ext.get("b") or "")
+        topic = self.find_topic(ext.get("b") or "")
         if topic is not None and frame.encoding is Encoding.BINARY and frame.remark is None:
             self._learn_parts(topic, ext, data[at + _EXT_AT : end])
 
-    def _find_topic(self, name: str) -> SendTopic | None:
+    def find_topic(self, name: str) -> SendTopic | None:
+        """The topic, if sends to it need no decision."""
         topic = self._topics.get(name) or self._open_topic(name)
         if topic is not None:
             self._topics[name] = topic

@@ -25,6 +25,7 @@ from skyrocketmq.store.consume_queue import ConsumeQueue
 from skyrocketmq.store.key_hash import TopicKeys
 from skyrocketmq.store.record_shape import RecordShape, split_unique_key
 from skyrocketmq.wire.codes import VERSION_4_9_7, Language
+from skyrocketmq.wire.frames import Encoding, Frame
 from skyrocketmq.wire.properties import split_properties
 
 __all__ = ["AnswerTexts", "SendQueue", "SendShape", "SendTopic"]
@@ -44,6 +45,8 @@ _TRAN_MSG: Final = names.TRAN_MSG.encode()
 _MULTI_DISPATCH: Final = names.INNER_MULTI_DISPATCH.encode()
 _BINARY_WORD: Final = 0x01000000
 _answer_start: Final = Struct(">iIhBh").pack  # | length | header word | code | language | version |
+_json_start: Final = Struct(">ii").pack  # | length | header word |
+_number: Final = Struct(">i").pack
 _answer_rest: Final = Struct(">iii").pack  # | flag | remark length | ext length |
 _BINARY_HEADER_BYTES: Final = 21
 
@@ -124,6 +127,15 @@ class SendQueue:
         )
         self.binary = b""
         self.binary_from = self.binary_until = 0
+
+    def answer(self, frame: Frame, log_offset: int, queue_offset: int) -> bytes:
+        """The answer to a send that was stored at these places; the send path formats its own."""
+        if frame.encoding is Encoding.JSON:
+            text = self.json % (log_offset, queue_offset, frame.opaque)
+            return _json_start(4 + len(text), len(text)) + text
+        is_fitting = self.binary_from <= queue_offset < self.binary_until
+        binary = self.binary if is_fitting else self.make_binary(queue_offset)
+        return binary % (_number(frame.opaque), log_offset, queue_offset)
 
     def make_binary(self, queue_offset: int) -> bytes:
         """The binary answer for offsets with as many digits as this one."""

@@ -36,6 +36,7 @@ from skyrocketmq.broker.replication import LAG_INTERVAL_S, Replication
 from skyrocketmq.broker.runtime_figures import SAMPLE_INTERVAL_S
 from skyrocketmq.broker.statistics_windows import SAMPLE_INTERVAL_S as STATISTICS_INTERVAL_S
 from skyrocketmq.broker.tables import BrokerTables
+from skyrocketmq.broker.transactions import Transactions
 from skyrocketmq.config import BrokerConfig, ConfigChange, ConfigHolder, Loaded
 from skyrocketmq.errors import ConfigError
 from skyrocketmq.model.hosts import pack_host
@@ -65,6 +66,7 @@ class Broker:
         store: MessageStore,
         tables: BrokerTables,
         parts: BrokerParts,
+        transactions: Transactions,
         replication: Replication,
         access: AccessControl | None,
     ) -> None:
@@ -73,6 +75,7 @@ class Broker:
         self.store = store
         self.tables = tables
         self.parts = parts
+        self.transactions = transactions
         self.replication = replication
         self.access = access  # None where aclEnable is false
 
@@ -129,6 +132,9 @@ async def _open(
     )
     delay = await opened.enter_async_context(DelayDelivery.open(store, store_host=store_host, disk=disk, clock=clock))
     tables = await opened.enter_async_context(BrokerTables.open(holder, clock=clock, disk=disk))
+    transactions = await opened.enter_async_context(
+        Transactions.open(holder, store, tables, store_host=store_host, disk=disk, clock=clock)
+    )
     client = await opened.enter_async_context(
         Client(
             clock=clock,
@@ -150,6 +156,7 @@ async def _open(
         tables,
         registrar,
         delay,
+        transactions,
         replication,
         access=access,
         store_host=store_host,
@@ -201,7 +208,7 @@ async def _open(
     background.every(RECONNECT_INTERVAL_S, registrar.reconnect)
     background.every(REFRESH_ADDRESSES_INTERVAL_S, registrar.refresh_addresses)
     logger.info("broker started", extra={"broker": identity.broker_name, "address": identity.address})
-    return Broker(identity, holder, store, tables, parts, replication, access)
+    return Broker(identity, holder, store, tables, parts, transactions, replication, access)
 
 
 def _follow_config(

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from skyrocketmq.client.producer import Producer
     from skyrocketmq.client.pull_consumer import PullConsumer
     from skyrocketmq.client.push_consumer import PushConsumer
+    from skyrocketmq.client.replies import reply_message
     from skyrocketmq.client.send_result import SendResult, SendStatus
     from skyrocketmq.client.settings import Credentials
     from skyrocketmq.model import Message, MessageQueue, MessageView
@@ -52,6 +53,7 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "__version__",
+    "reply_message",
 ]
 
 __version__ = "0.1.0"
@@ -70,6 +72,7 @@ _HOMES: Final = {
     "PushConsumer": "skyrocketmq.client.push_consumer",
     "SendResult": "skyrocketmq.client.send_result",
     "SendStatus": "skyrocketmq.client.send_result",
+    "reply_message": "skyrocketmq.client.replies",
 }
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -210,6 +210,35 @@ class Producer(_Face[AsyncProducer]):
         """Send several messages of one topic in one request, into one queue; all are stored, or none."""
         return self._wait(lambda client: client.send_batch(messages, queue=queue, timeout_s=timeout_s))
 
+    def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: object = None,
+        timeout_s: float | None = None,
+    ) -> MessageView:
+        """Send a message and wait for the reply that some consumer of its topic sends."""
+        return self._wait(
+            lambda client: client.request(message, queue=queue, selector=selector, arg=arg, timeout_s=timeout_s)
+        )
+
+    def reply(
+        self,
+        request: MessageView,
+        body: bytes | bytearray | memoryview,
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+    ) -> SendResult:
+        """Reply to a request that a consumer got; whoever asked has the reply when this returns."""
+        return self._wait(
+            lambda client: client.reply(request, body, tags=tags, keys=keys, properties=properties, timeout_s=timeout_s)
+        )
+
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that messages of a topic can be sent to now."""
         return self._wait(lambda client: client.queues(topic))

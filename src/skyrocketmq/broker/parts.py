@@ -32,6 +32,7 @@ from skyrocketmq.broker.pull import PullHandler
 from skyrocketmq.broker.pull_path import PullPath
 from skyrocketmq.broker.registration import Registrar
 from skyrocketmq.broker.replication import Replication
+from skyrocketmq.broker.replies import ReplyHandler
 from skyrocketmq.broker.runtime_figures import RuntimeFigures
 from skyrocketmq.broker.send import SendPath
 from skyrocketmq.broker.send_back import SendBackHandler
@@ -137,6 +138,17 @@ class BrokerParts:
                 dead_letters=dead_letters,
                 clock=clock,
                 access=access,
+            ),
+            ReplyHandler(
+                config=config,
+                topics=tables.topics,
+                topics_file=tables.topics_saver,
+                producers=tables.producers,
+                store=store,
+                durability=durability,
+                writer=writer,
+                store_host=store_host,
+                clock=clock,
             ),
             TransactionHandlers(transactions, config=config, store=store, durability=durability, access=access),
             QueryHandlers(config=config, store=store, access=access),

@@ -12,10 +12,11 @@ consumed (`offset_store`), what is subscribed (`message_selector`, `subscription
 Then what clients share: `settings`, `identity`, `name_servers`, `routes`, `heartbeats`, `broker_calls`,
 `broker_requests`, put together in `instance`; `sharing` says who uses which, `life` how a client starts and ends.
 
-A message on its way out: `producer`, `send_window`, `sending`. On its way in: `rebalance` gives a consumer its queues
-(`held_queue`), `pulls` and `push_pulling` fetch, `deliveries` cuts what came into calls, `consume_concurrently` or
-`consume_orderly` has them handled (`handler_calls`, `handler_threads`), `send_back` passes on what failed;
-`push_member` puts these together, `lite_member` and `lite_queues` those of the lite pull consumer.
+A message on its way out: `producer`, `send_window`, `sending`; one that asks for a reply: `requester`, `replies`,
+`waiting_replies`. On its way in: `rebalance` gives a consumer its queues (`held_queue`), `pulls` and `push_pulling`
+fetch, `deliveries` cuts what came into calls, `consume_concurrently` or `consume_orderly` has them handled
+(`handler_calls`, `handler_threads`), `send_back` passes on what failed; `push_member` puts these together,
+`lite_member` and `lite_queues` those of the lite pull consumer.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from skyrocketmq.client.producer import Producer
 from skyrocketmq.client.pull_consumer import PullConsumer
 from skyrocketmq.client.pulls import PullResult, PullStatus
 from skyrocketmq.client.push_consumer import PushConsumer
+from skyrocketmq.client.replies import reply_message
 from skyrocketmq.client.selectors import select_by_hash, select_by_machine_room, select_random
 from skyrocketmq.client.send_result import SendResult, SendStatus
 from skyrocketmq.client.settings import Credentials
@@ -55,6 +57,7 @@ __all__ = [
     "SendCall",
     "SendResult",
     "SendStatus",
+    "reply_message",
     "select_by_hash",
     "select_by_machine_room",
     "select_random",

@@ -7,9 +7,10 @@
 | 221 | how far are you | the consumer of the group |
 | 307 | how are you doing | the consumer of the group |
 | 309 | handle this message now | the consumer of the group |
+| 326 | here is a reply | the request that waits for it (`waiting_replies`) |
 
-39 (what became of a half message) and 326 (a reply) are registered by the producers that know transactions and
-requests, with `BrokerRequests.register`. Any other code is answered with "not supported", as all of the family do.
+39 (what became of a half message) is registered by the producers that know transactions, with
+`BrokerRequests.register`. Any other code is answered with "not supported", as all of the family do.
 """
 
 from __future__ import annotations

@@ -28,12 +28,14 @@ from skyrocketmq.client.members import ConsumerMember, ProducerMember
 from skyrocketmq.client.name_servers import REFRESH_FIRST_AFTER_S, REFRESH_INTERVAL_S, NameServers
 from skyrocketmq.client.routes import UNSETTLED_INTERVAL_S, Routes
 from skyrocketmq.client.settings import ClientSettings
+from skyrocketmq.client.waiting_replies import WaitingReplies
 from skyrocketmq.errors import IllegalArgument, MQError
 from skyrocketmq.model import HeartbeatData, ProducerData
 from skyrocketmq.model.hosts import pack_host
 from skyrocketmq.net import Client, Connection
 from skyrocketmq.net.tasks import Tasks
 from skyrocketmq.ports import Clock, Link
+from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import Encoding, Frame
 from skyrocketmq.wire.ids import UniqueIdGenerator
 from skyrocketmq.wire.signing import sign_request
@@ -80,6 +82,8 @@ class ClientInstance:
         self.tasks = Tasks()
         self._connection_changes = ConnectionChanges()
         self.requests = BrokerRequests(self._find_consumer)
+        self.replies = WaitingReplies(clock)
+        self.requests.register(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, self.replies.receive)
         hooked = settings.credentials is not None or settings.binary_headers or is_stream
         self.net = Client(
             self.requests.dispatcher,

@@ -93,7 +93,8 @@ def _pack_special(message: Message, *, ids: UniqueIdGenerator, now_ms: int, name
         msg_id = pairs[names.UNIQ_KEY] = ids.next_id(now_ms)
     topic = message.topic
     if namespace:
-        topic = with_namespace(topic, namespace=namespace)
+        if pairs.get(names.MSG_TYPE) != names.REPLY_MESSAGE_TYPE:  # the topic of replies is the cluster's, for all
+            topic = with_namespace(topic, namespace=namespace)
         pairs[names.INSTANCE_ID] = namespace
     outgoing = Outgoing(SEND, topic, message.body, "", msg_id, 0, message.flag)
     if message.system_properties:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from typing import Any, Final, Unpack
@@ -29,6 +29,8 @@ from skyrocketmq.client.outgoing import (
     pack_batch,
     pack_message,
 )
+from skyrocketmq.client.replies import reply_message
+from skyrocketmq.client.requester import Requester, send_reply
 from skyrocketmq.client.selectors import QueueSelector
 from skyrocketmq.client.send_result import SendResult
 from skyrocketmq.client.send_window import IN_FLIGHT_MAX, SendWindow
@@ -36,7 +38,7 @@ from skyrocketmq.client.sending import Sender, SendOptions
 from skyrocketmq.client.settings import SharedOptions, settings_from
 from skyrocketmq.client.sharing import join_producer, leave_producer
 from skyrocketmq.errors import IllegalArgument
-from skyrocketmq.model import CompressionType, Message, MessageQueue
+from skyrocketmq.model import CompressionType, Message, MessageQueue, MessageView
 from skyrocketmq.model.names import AUTO_CREATE_TOPIC, check_client_group
 from skyrocketmq.wire.compression import COMPRESS_FROM_BYTES, COMPRESS_LEVEL
 
@@ -105,6 +107,7 @@ class Producer(ClientLife):
         self._names = Namespace(self._settings.namespace)
         self._instance: ClientInstance | None = None
         self._sender: Sender | None = None
+        self._requester: Requester | None = None
         self._compressors: ThreadPoolExecutor | None = None
 
     # ------------------------------------------------------------------------------------------------------------ life
@@ -116,11 +119,13 @@ class Producer(ClientLife):
         opened.callback(instance.watch_connections(self._on_connection_change))
         self._instance = instance
         self._sender = Sender(instance, self.wire_group, self._options)
+        self._requester = Requester(instance, self._sender)
+        opened.callback(self._requester.close)
         instance.heartbeats.send_soon()
 
     def _closed(self) -> None:
         """Sends that are under way have failed by now."""
-        self._instance = self._sender = None
+        self._instance = self._sender = self._requester = None
         if self._compressors is not None:
             self._compressors.shutdown(wait=False, cancel_futures=True)
             self._compressors = None
@@ -270,6 +275,58 @@ class Producer(ClientLife):
         _, sender = self._started()
         return self._names.unwrap_queues(await sender.queues(self._names.wrap(topic), self._timeout_s))
 
+    # -------------------------------------------------------------------------------------------- requests and replies
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: object = None,
+        timeout_s: float | None = None,
+    ) -> MessageView:
+        """Send a message and wait for the reply that some consumer of its topic sends; any number may wait at once.
+
+        `timeout_s` (`send_timeout_s` if not given) is for all of it. `RequestTimeout` says how far the request came.
+        """
+        self._started()
+        assert self._requester is not None, "started with the rest"
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+
+        def send(request: Message) -> Coroutine[Any, Any, SendResult]:
+            return self.send(request, queue=queue, selector=selector, arg=arg, timeout_s=limit_s)
+
+        return await self._requester.ask(message, send, wire_topic=self._names.wrap(message.topic), timeout_s=limit_s)
+
+    async def reply(
+        self,
+        request: MessageView,
+        body: bytes | bytearray | memoryview,
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+    ) -> SendResult:
+        """Reply to a request that a consumer got; whoever asked has the reply when this returns.
+
+        Raises `IllegalArgument` for a message that is no request, `SystemFailure` if no broker could pass it on: the
+        asker is gone.
+        """
+        instance, sender = self._started()
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        message = reply_message(request, body, tags=tags, keys=keys, properties=properties)
+        return await send_reply(
+            lambda queue, left_s: self.send(message, queue=queue, timeout_s=left_s),
+            await sender.queues(message.topic, limit_s),
+            broker_name=request.broker_name,
+            timeout_s=limit_s,
+            clock=instance.clock,
+        )
+
+    # --------------------------------------------------------------------------------------------------------- helpers
+
     async def _pick(
         self,
         message: Message,
@@ -314,4 +371,6 @@ class Producer(ClientLife):
         return self._names.wrap(self.group)
 
     def topics(self) -> Iterable[str]:
-        return self._sender.topics if self._sender is not None else ()
+        if self._sender is None or self._requester is None:
+            return ()
+        return {*self._sender.topics, *self._requester.topics}

@@ -32,18 +32,6 @@ def test_transactions_commit_roll_back_and_are_checked(java: Driver, cluster: Cl
     ]
 
 
-@only_apache_has_it  # our broker does not pass replies on to who asked yet
-def test_a_request_is_replied_to(java: Driver, cluster: Cluster, producer: Producer, topic: str) -> None:
-    with java.push_consumer(
-        fresh_group(),
-        namesrv=cluster.namesrv,
-        topic=topic,
-        from_="first",
-        behaviour={"reply_producer": producer.handle, "reply_text": "pong"},
-    ):
-        assert producer.request(message(topic, "ping"), timeout_s=10).text == "pong"
-
-
 def test_properties_are_filtered_by_sql(java: Driver, cluster: Cluster, producer: Producer, topic: str) -> None:
     for number in range(6):
         producer.send(message(topic, str(number), properties={"size": str(number)}))

@@ -149,3 +149,14 @@ def test_thousands_of_messages_at_once_all_arrive_and_none_twice(
     assert {result.status for result in sent} == {"SEND_OK"}
     assert len(places) == 2000
     assert texts(received) == numbers(2000)
+
+
+def test_a_request_is_replied_to(java: Driver, cluster: Cluster, producer: Producer, topic: str) -> None:
+    with java.push_consumer(
+        fresh_group(),
+        namesrv=cluster.namesrv,
+        topic=topic,
+        from_="first",
+        behaviour={"reply_producer": producer.handle, "reply_text": "pong"},
+    ):
+        assert producer.request(message(topic, "ping"), timeout_s=10).text == "pong"

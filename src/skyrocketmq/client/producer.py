@@ -37,8 +37,11 @@ from skyrocketmq.client.send_window import IN_FLIGHT_MAX, SendWindow
 from skyrocketmq.client.sending import Sender, SendOptions
 from skyrocketmq.client.settings import SharedOptions, settings_from
 from skyrocketmq.client.sharing import join_producer, leave_producer
+from skyrocketmq.client.trace_sending import TracedSender
+from skyrocketmq.client.tracing import Tracer, trace_topic_of
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model import CompressionType, Message, MessageQueue, MessageView
+from skyrocketmq.model import properties as names
 from skyrocketmq.model.names import AUTO_CREATE_TOPIC, check_client_group
 from skyrocketmq.wire.compression import COMPRESS_FROM_BYTES, COMPRESS_LEVEL
 
@@ -62,6 +65,7 @@ class Producer(ClientLife):
     | compress_from_bytes | 4096 | larger bodies are compressed |
     | compression, compress_level | zlib, 5 | how |
     | template, template_queue_nums | TBW102, 4 | what topics that are created by the first message look like |
+    | trace | False | True, or the name of a topic: tell there what became of each message |
 
     and those of `SharedOptions`. All may be used from one event loop only.
     """
@@ -82,6 +86,7 @@ class Producer(ClientLife):
         template: str = AUTO_CREATE_TOPIC,
         template_queue_nums: int = 4,
         in_flight_max: int = IN_FLIGHT_MAX,
+        trace: bool | str = False,
         **shared: Unpack[SharedOptions],
     ) -> None:
         check_client_group(group)
@@ -104,10 +109,12 @@ class Producer(ClientLife):
             template=template,
             template_queue_nums=template_queue_nums,
         )
+        self._trace_topic = trace_topic_of(trace)
         self._names = Namespace(self._settings.namespace)
         self._instance: ClientInstance | None = None
         self._sender: Sender | None = None
         self._requester: Requester | None = None
+        self._tracer: Tracer | None = None
         self._compressors: ThreadPoolExecutor | None = None
 
     # ------------------------------------------------------------------------------------------------------------ life
@@ -118,14 +125,19 @@ class Producer(ClientLife):
         opened.push_async_callback(leave_producer, self, instance)
         opened.callback(instance.watch_connections(self._on_connection_change))
         self._instance = instance
-        self._sender = Sender(instance, self.wire_group, self._options)
+        if self._trace_topic is None:
+            self._sender = Sender(instance, self.wire_group, self._options)
+        else:
+            self._tracer = Tracer(instance, self.wire_group, kind="PRODUCE", topic=self._trace_topic)
+            opened.push_async_callback(self._tracer.close)
+            self._sender = TracedSender(self._tracer, self.wire_group, self._options)
         self._requester = Requester(instance, self._sender)
         opened.callback(self._requester.close)
         instance.heartbeats.send_soon()
 
     def _closed(self) -> None:
         """Sends that are under way have failed by now."""
-        self._instance = self._sender = self._requester = None
+        self._instance = self._sender = self._requester = self._tracer = None
         if self._compressors is not None:
             self._compressors.shutdown(wait=False, cancel_futures=True)
             self._compressors = None
@@ -134,6 +146,11 @@ class Producer(ClientLife):
     def client_id(self) -> str:
         """Who this producer is to the brokers; known once it is started."""
         return self._started()[0].client_id
+
+    @property
+    def tracer(self) -> Tracer | None:
+        """Who sends its traces, while it is open and if it makes any; says how many were dropped."""
+        return self._tracer
 
     # --------------------------------------------------------------------------------------------------------- sending
 
@@ -317,6 +334,7 @@ class Producer(ClientLife):
         instance, sender = self._started()
         limit_s = self._timeout_s if timeout_s is None else timeout_s
         message = reply_message(request, body, tags=tags, keys=keys, properties=properties)
+        message = message.with_system_properties({names.UNIQ_KEY: instance.ids.next_id(instance.clock.now_ms())})
         return await send_reply(
             lambda queue, left_s: self.send(message, queue=queue, timeout_s=left_s),
             await sender.queues(message.topic, limit_s),
@@ -373,4 +391,5 @@ class Producer(ClientLife):
     def topics(self) -> Iterable[str]:
         if self._sender is None or self._requester is None:
             return ()
-        return {*self._sender.topics, *self._requester.topics}
+        traces = self._tracer.topics if self._tracer is not None else ()
+        return {*self._sender.topics, *self._requester.topics, *traces}

@@ -36,6 +36,8 @@ from skyrocketmq.client.settings import SharedOptions, settings_from
 from skyrocketmq.client.sharing import join_consumer, leave_consumer
 from skyrocketmq.client.start_offsets import ConsumeFrom, start_point_of
 from skyrocketmq.client.subscriptions import Subscriptions
+from skyrocketmq.client.trace_consuming import TraceHandling
+from skyrocketmq.client.tracing import Tracer, trace_topic_of
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model import (
     ConsumerData,
@@ -69,6 +71,7 @@ class PushConsumer(ClientLife):
     | consume_timeout_s | 900 | a message that a handler has for so long is handed back |
     | cache_count_max, cache_mib_max, cache_span_max | 1000, 100, 2000 | what is fetched of a queue and not finished |
     | stop_grace_s | 30 | closing waits so long for handlers, then cancels them |
+    | trace | False | True, or the name of a topic: tell there what became of each message |
 
     and the others of `PushOptions`, and those of `SharedOptions`. All may be used from one event loop only.
     """
@@ -96,6 +99,7 @@ class PushConsumer(ClientLife):
         auto_commit: bool = True,
         post_subscription: bool = False,
         stop_grace_s: float = 30.0,
+        trace: bool | str = False,
         offsets_directory: Path | None = None,
         disk: Disk | None = None,
         **shared: Unpack[SharedOptions],
@@ -129,6 +133,10 @@ class PushConsumer(ClientLife):
             post_subscription=post_subscription,
             stop_grace_s=stop_grace_s,
         )
+        self._trace_topic = trace_topic_of(trace)
+        self._tracing = TraceHandling(timeout_s=consume_timeout_s)
+        if self._trace_topic is not None:
+            self._hooks = (*self._hooks, self._tracing)
         self._subscriptions = Subscriptions(namespace=self._settings.namespace)
         if not broadcasting:
             check_topic(retry_topic(self.wire_group))
@@ -215,6 +223,10 @@ class PushConsumer(ClientLife):
                 opened.callback(disk.close)
             root = self._offsets_directory or local_offsets_root(os.environ)
             local = LocalOffsets(disk, root=root, client_id=instance.client_id, group=self.wire_group)
+        if self._trace_topic is not None:
+            tracer = Tracer(instance, self.wire_group, kind="CONSUME", topic=self._trace_topic)
+            opened.push_async_callback(tracer.close)
+            self._tracing.tracer = tracer
         member = PushMember(
             instance,
             self.wire_group,
@@ -228,7 +240,7 @@ class PushConsumer(ClientLife):
         await member.start()
 
     def _closed(self) -> None:
-        self._member = None
+        self._member = self._tracing.tracer = None
 
     async def run(self) -> None:
         """Wait until the consumer is closed; raises if it has failed by a fault of its own."""
@@ -255,6 +267,11 @@ class PushConsumer(ClientLife):
         """Who this consumer is to the brokers; known once it is started."""
         return self._started().client_id
 
+    @property
+    def tracer(self) -> Tracer | None:
+        """Who sends its traces, while it is open and if it makes any; says how many were dropped."""
+        return self._tracing.tracer
+
     def _started(self) -> PushMember:
         if self._member is None:
             raise self._not_started()
@@ -267,7 +284,8 @@ class PushConsumer(ClientLife):
         return with_namespace(self.group, namespace=self._settings.namespace)
 
     def topics(self) -> Iterable[str]:
-        return self._subscriptions.wire_topics
+        topics = self._subscriptions.wire_topics
+        return topics if self.tracer is None else (*topics, *self.tracer.topics)
 
     def heartbeat_data(self) -> ConsumerData:
         return ConsumerData(

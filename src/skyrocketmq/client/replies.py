@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Final
 
 from skyrocketmq.errors import IllegalArgument
@@ -40,7 +39,7 @@ def request_message(message: Message, *, correlation_id: str, client_id: str, ti
         names.REPLY_TO_CLIENT: client_id,
         names.TTL: str(round(timeout_s * 1000)),
     }
-    return replace(message, system_properties={**message.system_properties, **asked})
+    return message.with_system_properties(asked)
 
 
 def reply_message(

@@ -8,7 +8,7 @@ Rule 2: a `MessageView` is believed as it was stored. It checks nothing, and no 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -82,6 +82,10 @@ class Message:
             wait_for_store=self.wait_for_store,
             system_properties=self.system_properties,
         )
+
+    def with_system_properties(self, more: Mapping[str, str]) -> Message:
+        """The same message with more of what the client library sets."""
+        return replace(self, system_properties={**self.system_properties, **more})
 
     def all_properties(self) -> dict[str, str]:
         """Everything that travels as properties, as a new dict: the user's, the fields', the client's."""

@@ -12,6 +12,7 @@ Blocking, and safe to use from several threads; an asyncio test calls it through
 from __future__ import annotations
 
 import itertools
+import re
 import subprocess
 import threading
 from base64 import b64encode
@@ -201,6 +202,22 @@ class Driver:
         """Run an mqadmin command inside the JVM and return what it printed; at most one runs at a time."""
         printed: str = self.call("mqadmin", wait_s=wait_s, arguments=[*arguments, "-n", namesrv])
         return printed
+
+    def mqadmin_until(self, text: str, *arguments: str, namesrv: str, wait_s: float = CALL_TIMEOUT_S) -> str:
+        """The same for a command that never ends by itself: it is interrupted once it has printed this text."""
+        arguments = (*arguments, "-n", namesrv)
+        printed: str = self.call("mqadmin_until", wait_s=wait_s, text=text, arguments=arguments)
+        return printed
+
+    def mqadmin_commands(self) -> list[str]:
+        """The names of all commands that mqadmin knows."""
+        printed: str = self.call("mqadmin", arguments=[])
+        return re.findall(r"^   (\w+) {2,}\S", printed, re.MULTILINE)
+
+    def monitor(self, *, namesrv: str, wait_s: float = CALL_TIMEOUT_S) -> list[Json]:
+        """What one round of the monitoring that the command startMonitoring runs every minute reports."""
+        reports: list[Json] = self.call("monitor", wait_s=wait_s, namesrv=namesrv)
+        return reports
 
     def producer(self, group: str, *, namesrv: str, **options: Any) -> Producer:
         """`transactional`, `trace`, `config={"sendMsgTimeout": 5000}` and what every client takes: `instance`,

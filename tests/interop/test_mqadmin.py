@@ -15,7 +15,7 @@ import pytest
 
 from tests.interop.apache import DEFAULT_CLUSTER, Apache
 from tests.interop.clusters import CLUSTERS, ON_APACHES, Cluster
-from tests.interop.driver import Driver, JavaError, Producer, PushConsumer, Queue, Sent, message
+from tests.interop.driver import Admin, Driver, JavaError, Producer, PushConsumer, Queue, Sent, message
 from tests.interop.processes import wait_until
 from tests.interop.routes import find_route
 
@@ -25,7 +25,7 @@ Mqadmin = Callable[..., str]
 QUEUES_A_BROKER = 2
 TOPIC_NOT_EXIST = 17
 NO_PERMISSION = 16
-only_apache_has_it = pytest.mark.parametrize("cluster", [ON_APACHES], indirect=True)
+SYSTEM_ERROR = 1
 _numbers = count(1)
 
 
@@ -282,10 +282,6 @@ def test_messages_are_sent(mqadmin: Mqadmin, topic: str) -> None:
     assert mqadmin("sendMsgStatus", "-b", "broker-a", "-c", "3").count("SEND_OK") == 3
 
 
-# ---------------------------------------------------------------------------------------------- what only Apache's has
-
-
-@only_apache_has_it  # our broker lacks GET_BROKER_CONSUME_STATS and the three that clean
 def test_a_broker_tells_how_far_its_groups_are_and_cleans_up(
     mqadmin: Mqadmin, cluster: Cluster, topic: str, group: PushConsumer
 ) -> None:
@@ -296,7 +292,6 @@ def test_a_broker_tells_how_far_its_groups_are_and_cleans_up(
         assert "success" in mqadmin(command, "-b", broker)
 
 
-@only_apache_has_it  # our broker lacks the requests that it passes on to consumers, and QUERY_CONSUME_QUEUE
 def test_consumers_are_asked_and_told_through_the_broker(
     mqadmin: Mqadmin, cluster: Cluster, topic: str, sent: list[Sent], group: PushConsumer
 ) -> None:
@@ -306,7 +301,100 @@ def test_consumers_are_asked_and_told_through_the_broker(
     assert "CR_SUCCESS" in directly
     cells = mqadmin("queryCq", "-t", topic, "-q", "0", "-i", "0", "-c", "2", "-b", cluster.last_broker.address)
     assert cells.count("physicOffset") == 2
+
+
+def test_consumers_are_put_back_and_forward_through_the_broker(
+    mqadmin: Mqadmin, apache: Apache, cluster: Cluster, topic: str, sent: list[Sent]
+) -> None:
+    """In a JVM of its own, which is killed: Apache's client takes ten seconds for each reset, and stops after that."""
+    name = group_of(topic)
+    with apache.driver() as java:
+        consumer = java.push_consumer(name, namesrv=cluster.namesrv, topic=topic, from_="first")
+        wait_until(lambda: committed(consumer, topic) == len(sent), timeout_s=20, what="all are consumed")
+        wait_until(lambda: len(progress(mqadmin, name)) == 2 * QUEUES_A_BROKER, timeout_s=20, what="the broker knows")
+        check_reset(mqadmin, name, topic)
+        java.kill()
+
+
+def progress(mqadmin: Mqadmin, group: str) -> list[str]:
+    """The offsets of a group at its brokers, as far as they are not 0."""
+    return [row[4] for row in rows(mqadmin("consumerProgress", "-g", group)) if row[4:5] == ["2"]]
+
+
+def check_reset(mqadmin: Mqadmin, name: str, topic: str) -> None:
     back = rows(mqadmin("resetOffsetByTime", "-g", name, "-t", topic, "-s", "0"))
     assert sum(row[2:] == ["0"] for row in back) == 2 * QUEUES_A_BROKER
     ahead = rows(mqadmin("skipAccumulatedMessage", "-g", name, "-t", topic))
     assert sum(row[2:] == ["2"] for row in ahead) == 2 * QUEUES_A_BROKER
+
+
+def test_a_group_that_is_not_there_is_put_back_by_its_offsets_at_the_broker(
+    mqadmin: Mqadmin, java: Driver, cluster: Cluster, topic: str, group: PushConsumer
+) -> None:
+    name = group_of(topic)
+    group.stop()
+    back = rows(mqadmin("resetOffsetByTime", "-g", name, "-t", topic, "-s", "0"))
+    assert sum(row[-2:] == ["0", "0"] for row in back) == 2 * QUEUES_A_BROKER
+    with java.pull_consumer(name, namesrv=cluster.namesrv) as consumer:
+        assert {consumer.fetch_offset(queue) for queue in consumer.queues(topic)} == {0}
+
+
+def test_the_round_trips_of_a_cluster_are_measured(java: Driver, cluster: Cluster) -> None:
+    last = max(cluster.brokers)
+    printed = java.mqadmin_until(last, "clusterRT", "-a", "2", "-s", "16", "-i", "1", namesrv=cluster.namesrv)
+    measured = {row[1]: row[3:5] for row in rows(printed) if row[0] == DEFAULT_CLUSTER}
+    assert measured == {name: ["2", "0"] for name in cluster.brokers}
+
+
+def test_monitoring_reports_how_far_groups_are_and_who_runs(
+    java: Driver, cluster: Cluster, topic: str, group: PushConsumer
+) -> None:
+    """What the command "startMonitoring" does every minute."""
+    reports = java.monitor(namesrv=cluster.namesrv)
+    assert [reports[0]["kind"], reports[-1]["kind"]] == ["begin", "end"]
+    running = [client for report in reports if report["kind"] == "running" for client in report["what"]]
+    assert group.client_id in running
+    assert [group_of(topic), topic, 0] in [report["what"] for report in reports if report["kind"] == "undone"]
+
+
+# -------------------------------------------------------------------------------------------- the admin client's own
+
+
+def test_the_admin_client_asks_what_mqadmin_does_not(
+    java: Driver, cluster: Cluster, topic: str, sent: list[Sent], group: PushConsumer
+) -> None:
+    name, broker = group_of(topic), cluster.brokers["broker-a"].address
+    with java.admin(namesrv=cluster.namesrv) as admin:
+        status = admin.invoke("getConsumeStatus", topic, name, group.client_id)
+        assert [sum(of_client.values()) for of_client in status.values()] == [len(sent)]
+        spans = admin.invoke("queryConsumeTimeSpan", topic, name)
+        assert sorted(span["messageQueue"]["queueId"] for span in spans) == [0, 0, 1, 1]
+        assert all(0 < span["minTimeStamp"] <= span["consumeTimeStamp"] == span["maxTimeStamp"] for span in spans)
+        assert {span["delayTime"] for span in spans} == {0}
+        admin.invoke("cloneGroupOffset", name, f"clone-{name}", topic, False)
+        with java.pull_consumer(f"clone-{name}", namesrv=cluster.namesrv) as clone:
+            assert sorted(clone.fetch_offset(queue) for queue in clone.queues(topic)) == [2] * 4
+        wait_until(lambda: has_statistics(admin, broker, topic), timeout_s=20, what="the statistics of the topic")
+        stats = admin.invoke("viewBrokerStatsData", broker, "GROUP_GET_NUMS", f"{topic}@{name}")
+        assert set(stats) == {"statsMinute", "statsHour", "statsDay"}
+        with pytest.raises(JavaError) as unknown:
+            admin.invoke("viewBrokerStatsData", broker, "GROUP_GET_NUMS", "nothing@nobody")
+        assert unknown.value.code == SYSTEM_ERROR
+        consumed = admin.invoke("fetchConsumeStatsInBroker", broker, False, 5000)
+        assert name in {each for groups in consumed["consumeStatsList"] for each in groups}
+
+
+def has_statistics(admin: Admin, broker: str, topic: str) -> bool:
+    try:
+        admin.invoke("viewBrokerStatsData", broker, "TOPIC_PUT_NUMS", topic)
+    except JavaError:
+        return False
+    return True
+
+
+def test_a_setting_that_counts_at_a_start_only_is_taken(mqadmin: Mqadmin, cluster: Cluster) -> None:
+    broker = cluster.last_broker.address
+    before = fields(mqadmin("getBrokerConfig", "-b", broker))["maxHashSlotNum"]
+    for value in ("60000", before):
+        assert "success" in mqadmin("updateBrokerConfig", "-b", broker, "-k", "maxHashSlotNum", "-v", value)
+        assert fields(mqadmin("getBrokerConfig", "-b", broker))["maxHashSlotNum"] == value

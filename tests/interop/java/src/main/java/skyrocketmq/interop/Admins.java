@@ -8,11 +8,19 @@ import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import org.apache.rocketmq.client.MQAdmin;
 import org.apache.rocketmq.client.QueryResult;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.common.protocol.body.ConsumerRunningInfo;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
+import org.apache.rocketmq.tools.monitor.DeleteMsgsEvent;
+import org.apache.rocketmq.tools.monitor.FailedMsgs;
+import org.apache.rocketmq.tools.monitor.MonitorConfig;
+import org.apache.rocketmq.tools.monitor.MonitorListener;
+import org.apache.rocketmq.tools.monitor.MonitorService;
+import org.apache.rocketmq.tools.monitor.UndoneMsgs;
 
 /** What every client can ask about topics, queues and messages, the admin client, and mqadmin itself. */
 final class Admins {
@@ -27,6 +35,8 @@ final class Admins {
         operations.put("admin", admins::start);
         operations.put("invoke", admins::invoke);
         operations.put("mqadmin", admins::mqadmin);
+        operations.put("mqadmin_until", admins::mqadminUntil);
+        operations.put("monitor", admins::monitor);
         operations.put("create_topic", admins::createTopic);
         operations.put("offsets", admins::offsets);
         operations.put("offset_at", args -> admins.asking(args)
@@ -55,8 +65,34 @@ final class Admins {
      * that mqadmin cannot read would end this process; such tests start mqadmin as a process of its own.
      */
     private synchronized Object mqadmin(JSONObject args) throws Exception {
-        JSONArray arguments = args.getJSONArray("arguments");
         ByteArrayOutputStream printed = new ByteArrayOutputStream();
+        run(args, printed);
+        return printed.toString(StandardCharsets.UTF_8);
+    }
+
+    /** The same for a command that never ends by itself: it is interrupted once it has printed {@code text}. */
+    private synchronized Object mqadminUntil(JSONObject args) throws Exception {
+        ByteArrayOutputStream printed = new ByteArrayOutputStream();
+        Thread running = new Thread(() -> {
+            try {
+                run(args, printed);
+            } catch (Exception ended) {
+                ended.printStackTrace();
+            }
+        }, "mqadmin");
+        running.start();
+        while (running.isAlive() && !printed.toString(StandardCharsets.UTF_8).contains(args.getString("text"))) {
+            running.join(50);
+        }
+        while (running.isAlive()) {
+            running.interrupt();
+            running.join(100);
+        }
+        return printed.toString(StandardCharsets.UTF_8);
+    }
+
+    private static void run(JSONObject args, ByteArrayOutputStream printed) throws Exception {
+        JSONArray arguments = args.getJSONArray("arguments");
         PrintStream out = System.out;
         PrintStream err = System.err;
         PrintStream capture = new PrintStream(printed, true, StandardCharsets.UTF_8);
@@ -69,7 +105,62 @@ final class Admins {
             System.setOut(out);
             System.setErr(err);
         }
-        return printed.toString(StandardCharsets.UTF_8);
+    }
+
+    /** One round of what the command startMonitoring does every minute: what was reported, group by group. */
+    private Object monitor(JSONObject args) throws Exception {
+        MonitorConfig config = new MonitorConfig();
+        config.setNamesrvAddr(args.getString("namesrv"));
+        Reports reports = new Reports();
+        MonitorService monitor = new MonitorService(config, reports, null);
+        monitor.start();
+        try {
+            monitor.doMonitorWork();
+        } finally {
+            monitor.shutdown();
+        }
+        return reports.lines;
+    }
+
+    private static final class Reports implements MonitorListener {
+        final JSONArray lines = new JSONArray();
+
+        private synchronized void add(String kind, Object what) {
+            JSONObject line = new JSONObject(true);
+            line.put("kind", kind);
+            line.put("what", what);
+            lines.add(line);
+        }
+
+        @Override
+        public void beginRound() {
+            add("begin", null);
+        }
+
+        @Override
+        public void reportUndoneMsgs(UndoneMsgs undone) {
+            add("undone", List.of(undone.getConsumerGroup(), undone.getTopic(), undone.getUndoneMsgsTotal()));
+        }
+
+        @Override
+        public void reportFailedMsgs(FailedMsgs failed) {
+            add("failed", failed.getConsumerGroup());
+        }
+
+        @Override
+        public void reportDeleteMsgsEvent(DeleteMsgsEvent event) {
+            add("deleted", String.valueOf(event.getOffsetMovedEvent()));
+        }
+
+        @Override
+        public void reportConsumerRunningInfo(TreeMap<String, ConsumerRunningInfo> infos) {
+            add("running", infos.keySet());
+        }
+
+        @Override
+        public void endRound() {
+            add("end", null);
+        }
     }
 
     /** Some commands keep the client that they have shut down; mqadmin makes them all anew if it knows none. */

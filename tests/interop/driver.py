@@ -212,7 +212,7 @@ class Driver:
     def mqadmin_commands(self) -> list[str]:
         """The names of all commands that mqadmin knows."""
         printed: str = self.call("mqadmin", arguments=[])
-        return re.findall(r"^   (\w+) {2,}\S", printed, re.MULTILINE)
+        return re.findall(r"^   (\w+) +\S", printed, re.MULTILINE)
 
     def monitor(self, *, namesrv: str, wait_s: float = CALL_TIMEOUT_S) -> list[Json]:
         """What one round of the monitoring that the command startMonitoring runs every minute reports."""

@@ -18,6 +18,7 @@ from tests.interop.clusters import CLUSTERS, ON_APACHES, Cluster
 from tests.interop.driver import Admin, Driver, JavaError, Producer, PushConsumer, Queue, Sent, message
 from tests.interop.processes import wait_until
 from tests.interop.routes import find_route
+from tests.test_compatibility import COMMANDS
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(60, func_only=True)]
 
@@ -94,6 +95,10 @@ def fields(printed: str, separator: str = "=") -> dict[str, str]:
     """Lines of a name and a value."""
     pairs = (line.partition(separator) for line in printed.splitlines())
     return {name.strip(): value.strip() for name, found, value in pairs if found}
+
+
+def test_every_command_has_its_row_on_the_page_about_compatibility(java: Driver) -> None:
+    assert sorted(map(str.lower, java.mqadmin_commands())) == sorted(name.lower() for name, _ in COMMANDS)
 
 
 # --------------------------------------------------------------------------------------------------------------- topics

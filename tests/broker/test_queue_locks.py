@@ -1,7 +1,18 @@
 from __future__ import annotations
 
-from skyrocketmq.broker.queue_locks import QueueLocks
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from skyrocketmq.broker.queue_locks import CLIENT_TRUST_S, QueueLocks
 from skyrocketmq.model import MessageQueue
+from skyrocketmq.testing import FaultyDisk, ManualClock
+from skyrocketmq.wire.bodies import decode_body, encode_body
+from skyrocketmq.wire.bodies_clients import LockedQueues, QueueLockRequest
+from skyrocketmq.wire.codes import RequestCode
+from skyrocketmq.wire.frames import Frame
+from tests.broker.house import ROOT, House, open_house
 
 QUEUES = [MessageQueue("orders", "broker-a", queue_id) for queue_id in range(3)]
 
@@ -60,3 +71,77 @@ def test_expired_locks_are_dropped_and_live_ones_kept() -> None:
     assert locks.drop_expired(now_s=61) == 3
     assert locks.drop_expired(now_s=61) == 0
     assert locks.owner(QUEUES[0], group="live", now_s=61) == "c1"
+
+
+def test_owners_are_kept_over_a_restart_for_as_long_as_they_trust_their_locks() -> None:
+    before = QueueLocks(ttl_s=60)
+    lock(before, "c1", now_s=1000)
+    after = QueueLocks(ttl_s=60)
+    after.restore(before.owners(), now_s=5)
+    assert lock(after, "c2", now_s=5 + CLIENT_TRUST_S) == []
+    assert lock(after, "c1", now_s=5 + CLIENT_TRUST_S) == QUEUES, "who comes back has it as before"
+    assert lock(after, "c2", now_s=5 + CLIENT_TRUST_S + 60) == []
+    after.restore(before.owners(), now_s=5)
+    assert lock(after, "c2", now_s=5 + CLIENT_TRUST_S + 0.1) == QUEUES, "who does not is gone"
+
+
+def test_a_short_life_is_not_made_longer_by_a_restart() -> None:
+    before = QueueLocks(ttl_s=2)
+    lock(before, "c1", now_s=0)
+    after = QueueLocks(ttl_s=2)
+    after.restore(before.owners(), now_s=0)
+    assert lock(after, "c2", now_s=2) == []
+    assert lock(after, "c2", now_s=2.1) == QUEUES
+
+
+def test_only_a_change_of_owners_is_one() -> None:
+    locks = QueueLocks(ttl_s=60)
+    changes: list[int] = []
+    locks.listeners.append(lambda: changes.append(locks.change_count))
+    lock(locks, "c1", now_s=0)
+    lock(locks, "c1", now_s=20)
+    lock(locks, "c2", now_s=30)
+    assert changes == [1]
+    locks.unlock(QUEUES, group="g", client_id="c2")
+    assert changes == [1]
+    locks.unlock(QUEUES[:1], group="g", client_id="c1")
+    locks.drop_expired(now_s=100)
+    assert changes == [1, 2, 3]
+    assert locks.owners() == {}
+
+
+@asynccontextmanager
+async def held_by(house: House, client_id: str) -> AsyncIterator[list[MessageQueue]]:
+    """The queues that a client gets of a running broker."""
+    peer = await house.connect()
+    body = encode_body(QueueLockRequest(client_id=client_id, consumer_group="g", mq_set=tuple(QUEUES)))
+    answer = await peer.ok(Frame(RequestCode.LOCK_BATCH_MQ, 1, body=body))
+    yield sorted(decode_body(LockedQueues, answer.body).lock_ok_mq_set)
+    await peer.close()
+
+
+async def test_whoever_comes_back_first_after_a_restart_does_not_get_the_queues_of_others() -> None:
+    clock = ManualClock()
+    disk = FaultyDisk(directories=[ROOT], clock=clock)
+    async with open_house(disk=disk, clock=clock) as house, held_by(house, "c1") as queues:
+        assert queues == QUEUES
+    async with open_house(disk=disk, clock=clock) as house:
+        async with held_by(house, "c2") as queues:
+            assert queues == []
+        async with held_by(house, "c1") as queues:
+            assert queues == QUEUES
+
+
+async def test_a_file_of_locks_that_cannot_be_read_keeps_no_broker_from_starting(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = ManualClock()
+    disk = FaultyDisk(directories=[ROOT], clock=clock)
+    path = ROOT / "config" / "queueLocks.json"
+    async with open_house(disk=disk, clock=clock) as house, held_by(house, "c1"):
+        pass
+    for name in (path, path.with_name(path.name + ".bak")):
+        disk.replace(name, b"{")
+    async with open_house(disk=disk, clock=clock) as house, held_by(house, "c2") as queues:
+        assert queues == QUEUES
+    assert "locks not read" in caplog.text

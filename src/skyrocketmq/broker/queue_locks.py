@@ -2,18 +2,22 @@
 
 Rule 1: a lock belongs to one client of one group. It is granted if it is free, held by the same client, or was not
 renewed for `ttl_s`. Only its owner can give it back.
-Rule 2: locks are memory. After a restart consumers, who renew every 20 s, simply take them again.
+Rule 2: who holds what is kept over a restart, for as long as a consumer may go on without renewing (`restore`). Which
+consumer comes back first is chance: it would be alone, take every queue, and read it beside the one that still has it.
 Rule 3: whether the queue exists is not asked: a lock on nothing harms nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from skyrocketmq.model import MessageQueue
 
-__all__ = ["QueueLocks"]
+__all__ = ["CLIENT_TRUST_S", "QueueLocks"]
+
+CLIENT_TRUST_S: Final = 30.0  # for so long a consumer of the family goes on after it has renewed a lock
 
 
 @dataclass(slots=True)
@@ -28,30 +32,38 @@ class QueueLocks:
     def __init__(self, *, ttl_s: float) -> None:
         self._ttl_s = ttl_s
         self._groups: dict[str, dict[MessageQueue, Lock]] = {}
+        self.change_count = 0  # of owners; renewing is no change
+        self.listeners: list[Callable[[], object]] = []
 
     def lock(self, queues: Iterable[MessageQueue], *, group: str, client_id: str, now_s: float) -> list[MessageQueue]:
         """Take or renew what can be had; returns the queues the client holds now."""
         locks = self._groups.setdefault(group, {})
         granted = []
+        is_changed = False
         for queue in queues:
             lock = locks.get(queue)
-            if lock is None:
-                locks[queue] = Lock(client_id, now_s)
-            elif lock.client_id == client_id or now_s - lock.renewed_s > self._ttl_s:
-                lock.client_id = client_id
+            if lock is not None and lock.client_id == client_id:
                 lock.renewed_s = now_s
+            elif lock is None or now_s - lock.renewed_s > self._ttl_s:
+                locks[queue] = Lock(client_id, now_s)
+                is_changed = True
             else:
                 continue
             granted.append(queue)
+        if is_changed:
+            self._changed()
         return granted
 
     def unlock(self, queues: Iterable[MessageQueue], *, group: str, client_id: str) -> None:
         """Give back those queues that the client holds."""
         locks = self._groups.get(group, {})
+        before = len(locks)
         for queue in queues:
             lock = locks.get(queue)
             if lock is not None and lock.client_id == client_id:
                 del locks[queue]
+        if len(locks) != before:
+            self._changed()
         if not locks:
             self._groups.pop(group, None)
 
@@ -69,4 +81,27 @@ class QueueLocks:
                 count += 1
             if not locks:
                 del self._groups[group]
+        if count:
+            self._changed()
         return count
+
+    # -- over a restart
+
+    def owners(self) -> dict[str, dict[MessageQueue, str]]:
+        """Who holds what, by group: a copy, safe to write from another thread."""
+        return {
+            group: {queue: lock.client_id for queue, lock in locks.items()} for group, locks in self._groups.items()
+        }
+
+    def restore(self, owners: Mapping[str, Mapping[MessageQueue, str]], *, now_s: float) -> None:
+        """Begin with what was held when the broker ended. Whoever does not renew it soon is gone."""
+        renewed_s = now_s - max(0.0, self._ttl_s - CLIENT_TRUST_S)
+        self._groups = {
+            group: {queue: Lock(client_id, renewed_s) for queue, client_id in locks.items()}
+            for group, locks in owners.items()
+        }
+
+    def _changed(self) -> None:
+        self.change_count += 1
+        for listener in self.listeners:
+            listener()

@@ -1,4 +1,4 @@
-"""All tables of a broker: those with a file (topics, groups, offsets, filters) and those that live in memory only.
+"""All tables of a broker: those with a file (topics, groups, offsets, filters, locks) and those in memory only.
 
     async with BrokerTables.open(config, clock=clock, disk=disk) as tables: ...
 
@@ -8,9 +8,11 @@ Opening loads the files; leaving the block writes what has changed since.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from skyrocketmq.broker.clients import ConsumerTable, ProducerTable
 from skyrocketmq.broker.consumer_filters import ConsumerFilters
@@ -21,6 +23,7 @@ from skyrocketmq.broker.saving import Saver
 from skyrocketmq.broker.subscription_differences import SubscriptionDifferences
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig, ConfigHolder
+from skyrocketmq.errors import StoreError
 from skyrocketmq.filters.bloom import BloomFilter
 from skyrocketmq.net import Connection
 from skyrocketmq.ports import Clock, Disk
@@ -29,11 +32,14 @@ from skyrocketmq.wire.bodies import decode_body
 from skyrocketmq.wire.bodies_tables import (
     ConsumerFilterTable,
     ConsumerOffsetTable,
+    QueueLockTable,
     SubscriptionGroupTable,
     TopicConfigTable,
 )
 
 __all__ = ["BrokerTables"]
+
+logger = logging.getLogger(__name__)
 
 
 class BrokerTables:
@@ -62,6 +68,7 @@ class BrokerTables:
         self._groups_file = ConfigFile(disk, directory / "subscriptionGroup.json")
         self._offsets_file = ConfigFile(disk, directory / "consumerOffset.json")
         self._filters_file = ConfigFile(disk, directory / "consumerFilter.json")
+        self._locks_file = ConfigFile(disk, directory / "queueLocks.json")
 
     @classmethod
     @asynccontextmanager
@@ -70,7 +77,7 @@ class BrokerTables:
         tables = cls(config, clock=clock, disk=disk)
         await disk.run(tables._load)
         tables._make_savers()
-        savers = (tables.topics_saver, tables.groups_saver)
+        savers: tuple[Saver[Any], ...] = (tables.topics_saver, tables.groups_saver, tables.locks_saver)
         writing = [asyncio.get_running_loop().create_task(saver.run(), name="save tables") for saver in savers]
         try:
             yield tables
@@ -93,6 +100,14 @@ class BrokerTables:
         filters = self._filters_file.load(lambda data: decode_body(ConsumerFilterTable, data))
         if filters is not None:
             self.filters.restore(filters, now_ms=self._clock.now_ms())
+        try:
+            locks = self._locks_file.load(lambda data: decode_body(QueueLockTable, data))
+        except StoreError as error:
+            # No reason not to start: in a minute consumers have their locks anew.
+            logger.warning("locks not read", extra={"reason": str(error)})
+        else:
+            if locks is not None:
+                self.locks.restore(locks.owner_table, now_s=self._clock.monotonic())
 
     def _make_savers(self) -> None:
         disk, clock = self._disk, self._clock
@@ -132,13 +147,22 @@ class BrokerTables:
             disk=disk,
             clock=clock,
         )
+        self.locks_saver = Saver(
+            "queueLocks.json",
+            version=lambda: self.locks.change_count,
+            snapshot=lambda: QueueLockTable(owner_table=self.locks.owners()),
+            write=self._locks_file.save,
+            disk=disk,
+            clock=clock,
+        )
+        self.locks.listeners.append(self.locks_saver.changed)
         self.topics.listeners.append(self.topics_saver.changed)
         self.groups.listeners.append(self.groups_saver.changed)
 
     async def _save_all(self) -> None:
         """Write what has changed, each table on its own: one that cannot be written keeps no other from it."""
         failures = []
-        for saver in (self.topics_saver, self.groups_saver, self.offsets_saver, self.filters_saver):
+        for saver in (self.topics_saver, self.groups_saver, self.offsets_saver, self.filters_saver, self.locks_saver):
             try:
                 await saver.save()
             except OSError as error:

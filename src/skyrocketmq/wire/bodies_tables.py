@@ -6,6 +6,7 @@ import msgspec
 
 from skyrocketmq.model.groups import SubscriptionGroupConfig
 from skyrocketmq.model.numbers import Int32, Int64
+from skyrocketmq.model.queues import MessageQueue
 from skyrocketmq.model.topics import TopicConfig
 from skyrocketmq.model.versions import DataVersion
 
@@ -18,6 +19,7 @@ __all__ = [
     "CorrectionOffsets",
     "DelayOffsetTable",
     "KvTable",
+    "QueueLockTable",
     "SubscriptionGroupTable",
     "TopicConfigTable",
     "TopicList",
@@ -42,6 +44,12 @@ class ConsumerOffsetTable(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     """43: consumer offsets by `topic@group`, then by queue id."""
 
     offset_table: dict[str, dict[Int32, Int64]] = {}
+
+
+class QueueLockTable(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Of no request: which client of a group has which queues for itself, as our brokers keep it over a restart."""
+
+    owner_table: dict[str, dict[MessageQueue, str]] = {}
 
 
 class BloomFilterData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -7,10 +7,11 @@ import signal
 import sys
 from pathlib import Path
 
-from benchmarks import backlog, broker, client, flush, namesrv, recovery, replication
+from benchmarks import backlog, broker, client, delayed, flush, namesrv, recovery, replication, sql_filter, tls
 from benchmarks.report import APACHE, OURS, write_json
 
-BENCHMARKS = {part.NAME: part for part in (namesrv, broker, client, flush, replication, recovery, backlog)}
+PARTS = (namesrv, broker, client, flush, replication, recovery, backlog, delayed, sql_filter, tls)
+BENCHMARKS = {part.NAME: part for part in PARTS}
 
 
 def main() -> int:

@@ -14,7 +14,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks import broker_frames as frames
@@ -127,15 +127,25 @@ class Puller:
         return count
 
 
-def run_pulls(address: str, filled: Filled, *, seconds: float, warm_up_s: float, server_pid: int) -> Outcome:
+def run_pulls(
+    address: str,
+    filled: Filled,
+    *,
+    seconds: float,
+    warm_up_s: float,
+    server_pid: int,
+    group: str = GROUP,
+    pull: Callable[[str, str, int, int], bytes] = frames.pull,
+    heartbeat: Callable[[str, str, list[str]], bytes] = frames.heartbeat,
+) -> Outcome:
     """As many pulls of one queue as the server takes; the outcome counts messages."""
-    groups = [f"{GROUP}-{number}" for number in range(CONNECTIONS)]
+    groups = [f"{group}-{number}" for number in range(CONNECTIONS)]
     offsets = range(0, filled.count, PULL_COUNT)
-    pulls = [[frames.pull(group, filled.topic, 0, offset) for offset in offsets] for group in groups]
+    pulls = [[pull(group, filled.topic, 0, offset) for offset in offsets] for group in groups]
     connections = connect(address, CONNECTIONS)
     try:
         for connection, group in zip(connections, groups, strict=True):
-            _subscribe(connection, group, filled.topic)
+            _subscribe(connection, heartbeat(f"client@{group}", group, [filled.topic]))
         answer = _exchange(connections[0], pulls[0][0])
         _check_pulled(answer)
         pullers = [
@@ -181,7 +191,7 @@ def run_delivery(address: str, *, count: int) -> list[float]:
     consumer, producer = connect(address, 2)
     taken: list[float] = []
     with consumer, producer:
-        _subscribe(consumer, GROUP, WAITED_TOPIC)
+        _subscribe(consumer, frames.heartbeat(f"client@{GROUP}", GROUP, [WAITED_TOPIC]))
         offset = _end_of_queue(consumer)
         for number in range(count):
             consumer.sendall(frames.pull(GROUP, WAITED_TOPIC, 0, offset, may_suspend=True))
@@ -200,8 +210,8 @@ def run_delivery(address: str, *, count: int) -> list[float]:
     return taken
 
 
-def _subscribe(connection: socket.socket, group: str, topic: str) -> None:
-    if answer_code(_exchange(connection, frames.heartbeat(f"client@{group}", group, [topic]))) != SUCCESS:
+def _subscribe(connection: socket.socket, heartbeat: bytes) -> None:
+    if answer_code(_exchange(connection, heartbeat)) != SUCCESS:
         raise BadAnswer("a heartbeat was refused")
     # The broker tells every member of a group, the new one too, that there is a new member.
     time.sleep(NOTICE_S)

@@ -8,6 +8,7 @@ The packages, each importing only what stands above it:
     store, net          the commit log and what is derived from it; connections
     nameserver, broker  the two servers
     client, admin       producers and consumers; administration
+    idempotence         handling each message once
     dashboard, spark    the faces
     embedded, testing   everything in one process; a broker in a test
     cli                 the `skyrocketmq` command

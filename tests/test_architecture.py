@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from skyrocketmq.testing import BlockingCluster
 
 PACKAGE = Path(__file__).parents[1] / "src" / "skyrocketmq"
 
@@ -41,6 +45,34 @@ WAITS_AND_CLOCKS = {
     "time": {"monotonic", "monotonic_ns", "sleep", "time", "time_ns"},
 }
 PARTS_WITH_A_CLOCK = {"ports", "testing"}
+
+# Clients run on every system that Python runs on; what only some systems have stays out of their way.
+PARTS_FOR_EVERY_SYSTEM = ["model", "wire", "filters", "net", "client", "idempotence"]
+MODULES_OF_SOME_SYSTEMS = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty", "uvloop"}
+NAMES_OF_SOME_SYSTEMS = {
+    "os": {
+        "eventfd",
+        "fdatasync",
+        "fork",
+        "getuid",
+        "killpg",
+        "memfd_create",
+        "posix_fadvise",
+        "posix_fallocate",
+        "pread",
+        "preadv",
+        "pwrite",
+        "pwritev",
+        "register_at_fork",
+        "sched_getaffinity",
+        "sched_setaffinity",
+        "sendfile",
+        "statvfs",
+        "uname",
+    },
+    "signal": {"SIGHUP", "SIGKILL", "SIGUSR1", "SIGUSR2", "pthread_kill", "set_wakeup_fd", "setitimer"},
+    "socket": {"AF_UNIX", "SO_REUSEPORT", "TCP_DEFER_ACCEPT", "TCP_QUICKACK", "TCP_USER_TIMEOUT", "socketpair"},
+}
 
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py"))
 
@@ -112,6 +144,34 @@ def test_pure_code_knows_no_io(path: Path) -> None:
 def test_time_is_read_and_waited_for_only_behind_the_clock(path: Path) -> None:
     for module, names in WAITS_AND_CLOCKS.items():
         assert used_names(path, module).isdisjoint(names)
+
+
+@pytest.mark.parametrize("path", in_parts(*PARTS_FOR_EVERY_SYSTEM), ids=file_id)
+def test_what_clients_are_made_of_runs_on_every_system(path: Path) -> None:
+    assert {name.split(".")[0] for name in imported_modules(path)}.isdisjoint(MODULES_OF_SOME_SYSTEMS)
+    for module, names in NAMES_OF_SOME_SYSTEMS.items():
+        assert used_names(path, module).isdisjoint(names)
+
+
+def test_a_client_works_without_what_only_some_systems_have(rocketmq: BlockingCluster, rocketmq_topic: str) -> None:
+    """A process that lacks all of it, from the modules to the functions of `os`, sends and reads."""
+    code = f"""
+import asyncio, os, signal, socket, sys
+for module in {MODULES_OF_SOME_SYSTEMS - {"posix"}}:
+    sys.modules[module] = None
+for name in {NAMES_OF_SOME_SYSTEMS["os"]}:
+    if hasattr(os, name):
+        delattr(os, name)
+from skyrocketmq import Message
+from skyrocketmq.blocking import Producer, PullConsumer
+topic = {rocketmq_topic!r}
+with Producer("anywhere", namesrv={rocketmq.namesrv!r}) as producer:
+    sent = producer.send(Message(topic, b"from anywhere"))
+with PullConsumer("anywhere", namesrv={rocketmq.namesrv!r}) as consumer:
+    print(consumer.pull(sent.queue, 0).messages[0].body.decode())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (0, "from anywhere\n"), done.stderr
 
 
 class TestTheseChecks:

@@ -260,3 +260,21 @@ async def test_nothing_is_left_open_when_the_block_ends(tmp_path: Path) -> None:
     assert len(asyncio.all_tasks()) == tasks
     assert not (tmp_path / "broker-a" / "abort").exists()
     assert not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]
+
+
+async def test_brokers_are_stopped_and_started_one_by_one_on_their_ports(tmp_path: Path) -> None:
+    async with open_cluster(tmp_path, broker_count=2) as (cluster, client):
+        address = cluster.brokers[1].address
+        await send(cluster, client, b"kept", broker=1)
+        await cluster.stop_broker("broker-b")
+        assert [broker.identity.broker_name for broker in cluster.brokers] == ["broker-a"]
+        await cluster.start_broker("broker-b")
+        assert cluster.brokers[1].address == address
+        client.drop(address)  # it waits for a while after the lost connection
+        assert await pull(cluster, client, broker=1) == [b"kept"]
+        with pytest.raises(ConfigError, match="broker-b runs already"):
+            await cluster.start_broker("broker-b")
+        with pytest.raises(ConfigError, match="broker-c does not run"):
+            await cluster.stop_broker("broker-c")
+        with pytest.raises(ConfigError, match="broker-a to broker-z"):
+            await cluster.start_broker("broker-1")

@@ -186,6 +186,11 @@ class Producer(_Face[AsyncProducer]):
             )
         )
 
+    def close(self) -> None:
+        """What `with` does at its end: waits for what `submit` has begun, then leaves. Closing twice is harmless."""
+        self._window.finish()
+        super().close()
+
     def flush(self) -> None:
         """Wait until all that `submit` has begun is stored, or has failed: then it raises an `ExceptionGroup`."""
         self._window.flush()

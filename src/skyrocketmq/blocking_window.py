@@ -55,6 +55,13 @@ class BlockingWindow:
             self._change.notify_all()
         self._room.release()
 
+    def finish(self) -> None:
+        """Wait for all that is under way; the producer is closing."""
+        if os.getpid() == self._process_id:
+            with self._change:
+                under_way = set(self._futures)
+                self._change.wait_for(lambda: under_way.isdisjoint(self._futures))
+
     def flush(self) -> None:
         """Wait for all that is under way now; raises an `ExceptionGroup` if some have failed since the last flush."""
         if os.getpid() != self._process_id:

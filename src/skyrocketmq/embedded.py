@@ -136,10 +136,6 @@ class Embedded:
                 await cluster.start_broker(broker_name(index))
             yield cluster
 
-    def find_broker(self, name: str) -> Broker | None:
-        """The broker of that name, if it runs."""
-        return self._brokers.get(name)
-
     async def start_broker(self, name: str) -> Broker:
         """Start a broker; one that was there before comes back on its port, with its store."""
         if name in self._brokers:

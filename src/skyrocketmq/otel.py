@@ -10,8 +10,10 @@
 | `send TOPIC` | producer | what is current where `send` is called |
 | `process TOPIC` | consumer | the send of the message; for a list of messages each send is a link |
 
-Attributes are those of the `messaging.*` conventions. The context travels as the user properties `traceparent`,
-`tracestate` and whatever else the propagator in use writes, so that clients in other languages can go on with it.
+Attributes are those of the `messaging.*` conventions, with a few more under `messaging.rocketmq.`: the broker's name,
+the status of a send, the number of attempts. Message bodies are never among them. The context travels as the user
+properties `traceparent`, `tracestate` and whatever else the propagator in use writes, so that clients in other
+languages can go on with it.
 
 Needs the extra: `pip install skyrocketmq[otel]`. Spans go wherever the application's tracer provider sends them.
 """

@@ -62,18 +62,27 @@ async def test_a_window_of_nothing_is_refused_and_so_is_a_producer_that_is_not_s
         await Producer("senders", namesrv="127.0.0.1:1").submit(Message("T", b"x"))
 
 
-async def test_closing_ends_what_is_under_way(cluster: Cluster) -> None:
+async def test_closing_waits_for_what_is_under_way(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     cluster.create_topic("T", queues=1)
     link = FaultyLink()
-    producer = Producer("senders", namesrv=cluster.namesrv, link=link, send_timeout_s=30)
-    async with producer:
-        await producer.send(Message("T", b"first"))
+    async with Producer("senders", namesrv=cluster.namesrv) as producer:
+        tasks = [await producer.submit(Message("T", b"x")) for _ in range(10)]
+    assert all(task.done() for task in tasks)
+    assert cluster.brokers["broker-a"].store.max_offset("T", 0) == 10
+    async with Producer("senders", namesrv=cluster.namesrv, link=link, send_timeout_s=0.2) as producer:
+        await producer.send(Message("T", b"x"))
         link.stall()
         task = await producer.submit(Message("T", b"x"))
-        link.cut()
-    await asyncio.wait([task], timeout=10)
     with pytest.raises(MQError):
         task.result()
+    assert "messages not sent" in caplog.messages
+
+    def work() -> None:
+        with blocking.Producer("senders", namesrv=cluster.namesrv) as sending:
+            futures = [sending.submit(Message("T", b"x")) for _ in range(10)]
+        assert all(future.result().is_ok for future in futures)
+
+    await asyncio.to_thread(work)
 
 
 async def test_threads_have_the_same_window(cluster: Cluster) -> None:

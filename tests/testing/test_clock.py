@@ -126,3 +126,19 @@ async def test_ten_tenths_of_a_second_are_a_second() -> None:
     for _ in range(10):
         await clock.advance(0.1)
     assert len(fired) == 1
+
+
+async def test_a_skip_fires_what_is_due_once_and_in_order_with_the_clock_at_its_end() -> None:
+    clock = ManualClock()
+    fired: list[tuple[str, float]] = []
+
+    def again() -> None:
+        fired.append(("every second", clock.monotonic()))
+        clock.call_later(1, again)
+
+    clock.call_later(30, lambda: fired.append(("late", clock.monotonic())))
+    clock.call_later(1, again)
+    clock.call_later(70, lambda: fired.append(("too late", clock.monotonic())))
+    await clock.skip(60)
+    assert fired == [("every second", 60.0), ("late", 60.0)]
+    assert clock.next_timer_s == 1.0

@@ -89,7 +89,9 @@ def hooked_handler(handler: MessageHandler, hooks: Sequence[ClientHook], *, grou
 
     async def called_on_loop(argument: Any) -> object:
         call = call_of(argument)
-        with _entered(hooks, call):
+        with ExitStack() as entered:
+            for hook in hooks:
+                entered.enter_context(hook.handling(call))
             outcome = function(argument)
             outcome = await outcome if isawaitable(outcome) else outcome
             call.result = result_of(outcome)
@@ -97,21 +99,12 @@ def hooked_handler(handler: MessageHandler, hooks: Sequence[ClientHook], *, grou
 
     def called_in_thread(argument: Any) -> object | Awaitable[object]:
         call = call_of(argument)
-        with _entered(hooks, call):
+        with ExitStack() as entered:
+            for hook in hooks:
+                entered.enter_context(hook.handling(call))
             outcome = function(argument)
             if not isawaitable(outcome):
                 call.result = result_of(outcome)
             return outcome
 
     return replace(handler, function=called_on_loop if handler.is_async else called_in_thread)
-
-
-def _entered(hooks: Iterable[ClientHook], call: HandlerCall) -> ExitStack:
-    entered = ExitStack()
-    try:
-        for hook in hooks:
-            entered.enter_context(hook.handling(call))
-    except BaseException:
-        entered.close()
-        raise
-    return entered

@@ -133,6 +133,7 @@ class Producer(ClientLife):
             self._sender = TracedSender(self._tracer, self.wire_group, self._options)
         self._requester = Requester(instance, self._sender)
         opened.callback(self._requester.close)
+        opened.push_async_callback(self._window.finish)
         instance.heartbeats.send_soon()
 
     def _closed(self) -> None:

@@ -1,12 +1,15 @@
 """Sends that nobody waits for one by one: so many at a time, and one place where all of them are waited for.
 
 Rule 1: the window has a limit (`in_flight_max`), and who would go over it waits: a fast source cannot fill the memory.
-Rule 2: no error is lost: what has failed since the last `flush` is raised by the next one, whoever saw it before.
+Rule 2: no error is lost: what has failed since the last `flush` is raised by the next one, whoever saw it before, or is
+        logged when the producer is closed.
+Rule 3: closing waits for what was begun.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
@@ -15,6 +18,8 @@ from skyrocketmq.client.send_result import SendResult
 from skyrocketmq.errors import IllegalArgument
 
 __all__ = ["IN_FLIGHT_MAX", "SendWindow", "checked_window"]
+
+logger = logging.getLogger(__name__)
 
 IN_FLIGHT_MAX: Final = 1_000
 
@@ -57,6 +62,13 @@ class SendWindow:
         if isinstance(error, Exception):
             self._errors.append(error)
             self._failed_count += 1
+
+    async def finish(self) -> None:
+        """Wait for all that is under way, each send for as long as its own time limit; the producer is closing."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+        if self._failed_count:
+            logger.warning("messages not sent", extra={"count": self._failed_count, "reason": str(self._errors[-1])})
 
     async def flush(self) -> None:
         """Wait for all that is under way now; raises an `ExceptionGroup` if some have failed since the last flush."""

@@ -71,17 +71,7 @@ class Message:
 
     def with_properties(self, added: Mapping[str, str]) -> Message:
         """The same message with these properties besides its own."""
-        return Message(
-            self.topic,
-            self.body,
-            tags=self.tags,
-            keys=self.keys,
-            properties={**self.properties, **added},
-            delay_level=self.delay_level,
-            flag=self.flag,
-            wait_for_store=self.wait_for_store,
-            system_properties=self.system_properties,
-        )
+        return replace(self, properties={**self.properties, **added})
 
     def with_system_properties(self, more: Mapping[str, str]) -> Message:
         """The same message with more of what the client library sets."""

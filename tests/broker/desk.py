@@ -124,6 +124,7 @@ class Desk:
             consumers=tables.consumers,
             offsets=tables.offsets,
             store=self.store,
+            clock=self.clock,
         ).register(dispatcher)
         CellHandlers(store=self.store, consumers=tables.consumers, filters=tables.filters).register(dispatcher)
         ConfigHandlers(self.config).register(dispatcher)

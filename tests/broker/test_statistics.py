@@ -155,6 +155,9 @@ async def test_what_was_quiet_for_a_day_is_forgotten_and_comes_back_with_its_nex
     assert found is not None
     assert found.stats_day is not None
     assert found.stats_day.sum == samples_a_day
+    total = desk.statistics.find("BROKER_GET_NUMS", CLUSTER)
+    assert total is not None
+    assert total.stats_day == found.stats_day  # what is forgotten is not taken back
     desk.statistics.pulled("orders", "gone", 0, 3, 300)
     assert desk.statistics.find("GROUP_GET_NUMS", "orders@gone") is not None
 

@@ -108,9 +108,10 @@ class ProgressHandlers:
         is_order = decode_header(GetBrokerConsumeStatsHeader, frame.ext).is_order
         groups: list[dict[str, list[ConsumeStats]]] = []
         total_diff = 0
+        topics = self._offsets.topics_by_group()
         for group in sorted(self._groups.table()):
             of_group: list[ConsumeStats] = []
-            for topic in self._offsets.topics_of(group):
+            for topic in topics.get(group, ()):
                 config = self._topics.find(topic)
                 if config is None or (is_order and not config.order) or not self._is_read_by(group, topic):
                     continue

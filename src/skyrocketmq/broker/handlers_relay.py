@@ -23,6 +23,7 @@ from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.errors import BrokerError, NetError, ProtocolError, RequestTimeout
 from skyrocketmq.model import MessageQueue
 from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.ports import Clock
 from skyrocketmq.store import Buffer, MessageStore
 from skyrocketmq.wire.bodies import decode_body, encode_body
 from skyrocketmq.wire.bodies_clients import ConsumerStatus, QueueOffsetItem, ResetOffsetList, ResetOffsets
@@ -45,6 +46,7 @@ logger = logging.getLogger(__name__)
 
 RELAY_TIMEOUT_S: Final = 10.0
 STATUS_TIMEOUT_S: Final = 5.0
+QUEUES_A_SLICE: Final = 128  # queues looked at before others have their turn
 TO_THE_END: Final = -1  # the timestamp that stands for the end of each queue
 _OF_THE_ASKER: Final = frozenset({ACCESS_KEY, SIGNATURE, SECURITY_TOKEN})
 
@@ -60,12 +62,14 @@ class RelayHandlers:
         consumers: ConsumerTable[Connection],
         offsets: ConsumerOffsets,
         store: MessageStore,
+        clock: Clock,
     ) -> None:
         self._config = config
         self._topics = topics
         self._consumers = consumers
         self._offsets = offsets
         self._store = store
+        self._clock = clock
 
     def register(self, dispatcher: Dispatcher) -> None:
         for code, handler in (
@@ -126,7 +130,10 @@ class RelayHandlers:
             else:
                 target = int(await self._store.offset_by_time(topic, queue_id, timestamp_ms))
             target = max(0, target)
-            table[MessageQueue(topic, broker_name, queue_id)] = target if is_forced or target < committed else committed
+            offset = target if is_forced or target < committed else committed
+            table[MessageQueue(topic, broker_name, queue_id)] = offset
+            if len(table) % QUEUES_A_SLICE == 0:
+                await self._clock.sleep(0)
         return table
 
     async def consumer_status(self, frame: Frame, connection: Connection) -> Frame:

@@ -186,6 +186,7 @@ class BrokerParts:
                 consumers=tables.consumers,
                 offsets=tables.offsets,
                 store=store,
+                clock=clock,
             ),
             CellHandlers(store=store, consumers=tables.consumers, filters=tables.filters),
             RuntimeHandlers(

@@ -20,7 +20,7 @@ Rule 3: what was quiet for a day is forgotten, and there is a limit to what is k
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -75,10 +75,12 @@ class BrokerStatistics:
         self._tick = 0
         self._sampled_ms = self._now_ms()  # the last time
         self._is_full = False  # and that has been said
+        self._has_new = False  # something was counted for the first time, and may have no series yet
         self._stored: dict[str, Tally] = {}  # by topic
         self._delayed: dict[int, Tally] = {}  # by queue of the schedule topic
         self._pulled: dict[tuple[str, str, int], Tally] = {}  # by topic, group and queue
         self._returned: dict[str, Tally] = {}  # by topic@group
+        self._forgotten = Tally()  # what the pulls of forgotten keys add to the total: that never goes down
         self._series: dict[tuple[str, str], Series] = {}
         store.queues.take_stored()  # what recovery found is no news
 
@@ -92,6 +94,7 @@ class BrokerStatistics:
                 self._say_full()
                 return
             tally = self._pulled[topic, group, queue_id] = Tally()
+            self._has_new = True
         tally.messages += count
         tally.byte_count += byte_count
         tally.times += 1
@@ -110,6 +113,7 @@ class BrokerStatistics:
                 self._say_full()
                 return
             tally = self._returned[key] = Tally()
+            self._has_new = True
         tally.messages += 1
         tally.times += 1
 
@@ -124,6 +128,7 @@ class BrokerStatistics:
         for queue, count, byte_count in self._store.queues.take_stored():
             if not is_master:
                 continue
+            self._has_new |= queue.topic not in self._stored
             tallies = [self._stored.setdefault(queue.topic, Tally())]
             if queue.topic == SCHEDULE_TOPIC:
                 tallies.append(self._delayed.setdefault(queue.queue_id, Tally()))
@@ -136,13 +141,20 @@ class BrokerStatistics:
 
     def find(self, name: str, key: str) -> BrokerStats | None:
         """The figures of a statistic; None if nothing was ever counted for it."""
-        series = self._series.get((name, key))
-        if series is None:
+        if (name, key) not in self._series:
             self._collect()
-            if not any((reading.name, reading.key) == (name, key) for reading in self._readings()):
-                return None
-            series = self._series[name, key] = Series(self._now_ms())
-        return series.figures()
+            if self._has_new:
+                self._make_series()
+        series = self._series.get((name, key))
+        return None if series is None else series.figures()
+
+    def _make_series(self) -> None:
+        """Let everything that was counted be found before its first sample."""
+        now_ms = self._now_ms()
+        for name, key, _, _ in self._readings():
+            if (name, key) not in self._series:
+                self._series[name, key] = Series(now_ms)
+        self._has_new = False
 
     def group_tps(self, *, topic: str, group: str) -> float:
         """Messages a second that a group has got of a topic in the last minute."""
@@ -190,6 +202,7 @@ class BrokerStatistics:
     def _pull_readings(self, config: BrokerConfig) -> Iterator[Reading]:
         by_group: dict[str, Tally] = {}
         total = Tally()
+        total.add(self._forgotten)
         for (topic, group, queue_id), tally in self._pulled.items():
             by_group.setdefault(f"{topic}@{group}", Tally()).add(tally)
             if topic == SCHEDULE_TOPIC:
@@ -213,31 +226,34 @@ class BrokerStatistics:
     def forget_topic(self, topic: str) -> None:
         """A topic is deleted."""
         self._stored.pop(topic, None)
-        for key in [key for key in self._pulled if key[0] == topic]:
-            del self._pulled[key]
-        for name in [name for name in self._returned if name.startswith(f"{topic}@")]:
-            del self._returned[name]
-        self._drop_lost_series()
+        self._forget(
+            pulled=[key for key in self._pulled if key[0] == topic],
+            returned=[key for key in self._returned if key.startswith(f"{topic}@")],
+        )
 
     def forget_group(self, group: str) -> None:
         """A consumer group is deleted."""
-        for key in [key for key in self._pulled if key[1] == group]:
-            del self._pulled[key]
-        for name in [name for name in self._returned if name.endswith(f"@{group}")]:
-            del self._returned[name]
-        self._drop_lost_series()
+        self._forget(
+            pulled=[key for key in self._pulled if key[1] == group],
+            returned=[key for key in self._returned if key.endswith(f"@{group}")],
+        )
 
     def _forget_quiet(self) -> None:
         """Whatever had no change for a day goes; it comes back, from zero, with its next message."""
         quiet = {key for key, series in self._series.items() if series.is_quiet}
         self._stored = {topic: tally for topic, tally in self._stored.items() if ("TOPIC_PUT_NUMS", topic) not in quiet}
-        self._pulled = {
-            key: tally for key, tally in self._pulled.items() if ("GROUP_GET_NUMS", f"{key[0]}@{key[1]}") not in quiet
-        }
-        self._returned = {key: tally for key, tally in self._returned.items() if ("SNDBCK_PUT_NUMS", key) not in quiet}
+        self._forget(
+            pulled=[key for key in self._pulled if ("GROUP_GET_NUMS", f"{key[0]}@{key[1]}") in quiet],
+            returned=[key for key in self._returned if ("SNDBCK_PUT_NUMS", key) in quiet],
+        )
         self._is_full = False
-        self._drop_lost_series()
 
-    def _drop_lost_series(self) -> None:
+    def _forget(self, *, pulled: Sequence[tuple[str, str, int]], returned: Sequence[str]) -> None:
+        for pull_key in pulled:
+            tally = self._pulled.pop(pull_key)
+            if pull_key[0] != SCHEDULE_TOPIC:
+                self._forgotten.add(tally)
+        for key in returned:
+            del self._returned[key]
         known = {(reading.name, reading.key) for reading in self._readings()}
         self._series = {key: series for key, series in self._series.items() if key in known}

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from skyrocketmq.admin.admin import Admin
+    from skyrocketmq.client.batches import split_batches
     from skyrocketmq.client.consume_result import ConsumeResult
     from skyrocketmq.client.lite_pull_consumer import LitePullConsumer
     from skyrocketmq.client.message_selector import MessageSelector
@@ -55,6 +56,7 @@ __all__ = [
     "SendStatus",
     "__version__",
     "reply_message",
+    "split_batches",
 ]
 
 __version__ = "0.1.0"
@@ -74,6 +76,7 @@ _HOMES: Final = {
     "SendResult": "skyrocketmq.client.send_result",
     "SendStatus": "skyrocketmq.client.send_result",
     "reply_message": "skyrocketmq.client.replies",
+    "split_batches": "skyrocketmq.client.batches",
 }
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -220,8 +220,8 @@ class Driver:
         return reports
 
     def producer(self, group: str, *, namesrv: str, **options: Any) -> Producer:
-        """`transactional`, `trace`, `config={"sendMsgTimeout": 5000}` and what every client takes: `instance`,
-        `namespace`, `tls`, `access_key`, `secret_key`."""
+        """`transactional`, `trace`, `compression`, `config={"sendMsgTimeout": 5000}` and what every client takes:
+        `instance`, `namespace`, `tls`, `access_key`, `secret_key`."""
         return Producer(self, "producer", group=group, namesrv=namesrv, **options)
 
     def push_consumer(

@@ -5,8 +5,8 @@ What users see, each in a module of its name: `Producer`, `PushConsumer`, `PullC
 `ClientHook` stands around all that is sent and handled. `skyrocketmq.blocking` has the same for code that blocks.
 
 The rules come first, each in a module of its own that takes values and returns values: who reads which queue
-(`allocation`), where a message goes (`selectors`, `queue_choice`, `fault_table`), what travels (`outgoing`), what a
-route means (`route_rules`), what is in memory and when to fetch more (`message_cache`, `flow_control`), what is
+(`allocation`), where a message goes (`selectors`, `queue_choice`, `fault_table`), what travels (`outgoing`, `batches`),
+what a route means (`route_rules`), what is in memory and when to fetch more (`message_cache`, `flow_control`), what is
 consumed (`offset_store`), what is subscribed (`message_selector`, `subscription`).
 
 Then what clients share: `settings`, `identity`, `name_servers`, `routes`, `heartbeats`, `broker_calls`,
@@ -16,12 +16,13 @@ A message on its way out: `producer`, `send_window`, `sending`; one that asks fo
 `waiting_replies`. On its way in: `rebalance` gives a consumer its queues (`held_queue`), `pulls` and `push_pulling`
 fetch, `deliveries` cuts what came into calls, `consume_concurrently` or `consume_orderly` has them handled
 (`handler_calls`, `handler_threads`), `send_back` passes on what failed; `push_member` puts these together,
-`lite_member` and `lite_queues` those of the lite pull consumer. What is told about messages
-on either way: `tracing`, `trace_messages`, `trace_sending`, `trace_consuming`.
+`lite_member` and `lite_queues` those of the lite pull consumer. What is told about messages on either way: `tracing`,
+`trace_messages`, `trace_sending`, `trace_consuming`.
 """
 
 from __future__ import annotations
 
+from skyrocketmq.client.batches import split_batches
 from skyrocketmq.client.connection_changes import ConnectionChange
 from skyrocketmq.client.consume_result import ConsumeResult
 from skyrocketmq.client.consumer_health import BrokerHealth, ConsumerHealth, QueueHealth
@@ -62,4 +63,5 @@ __all__ = [
     "select_by_hash",
     "select_by_machine_room",
     "select_random",
+    "split_batches",
 ]

@@ -21,7 +21,13 @@ from skyrocketmq.model import properties as names
 from skyrocketmq.model.names import is_retry_topic, with_namespace
 from skyrocketmq.wire.batches import encode_batch
 from skyrocketmq.wire.codes import RequestCode
-from skyrocketmq.wire.compression import COMPRESS_FROM_BYTES, COMPRESS_LEVEL, compress, compression_bits
+from skyrocketmq.wire.compression import (
+    COMPRESS_FROM_BYTES,
+    COMPRESS_LEVEL,
+    COMPRESS_LEVELS,
+    compress,
+    compression_bits,
+)
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.ids import UniqueIdGenerator
 from skyrocketmq.wire.properties import PROPERTIES_BYTES_MAX
@@ -40,6 +46,24 @@ class Compression(msgspec.Struct, frozen=True):
     from_bytes: int = COMPRESS_FROM_BYTES
     kind: CompressionType = CompressionType.ZLIB
     level: int = COMPRESS_LEVEL
+
+    @classmethod
+    def checked(cls, from_bytes: int, kind: CompressionType | str, level: int) -> Compression:
+        """What a producer's options mean; `IllegalArgument` for what cannot be."""
+        if isinstance(kind, str):
+            name = kind.upper()
+            if name not in CompressionType.__members__:
+                known = ", ".join(member.name.lower() for member in CompressionType)
+                raise IllegalArgument(f"the compression {kind!r} is not known: use one of {known}")
+            kind = CompressionType[name]
+        levels = COMPRESS_LEVELS[kind]
+        if levels is not None and level not in levels:
+            raise IllegalArgument(
+                f"compress_level = {level!r} is not from {levels[0]} to {levels[-1]}, as {kind.name} has"
+            )
+        if from_bytes < 0:
+            raise IllegalArgument(f"compress_from_bytes = {from_bytes} is below 0")
+        return cls(from_bytes, kind, level)
 
 
 class Outgoing(msgspec.Struct, gc=False):
@@ -163,6 +187,8 @@ def _check_batched(message: Message, first: Message) -> None:
         raise IllegalArgument("a message of a batch cannot be delayed: send it alone")
     if is_retry_topic(message.topic):
         raise IllegalArgument(f"{message.topic} is a retry topic, which takes no batches")
+    if names.TRAN_MSG in message.system_properties or names.MSG_TYPE in message.system_properties:
+        raise IllegalArgument("neither a part of a transaction nor a reply can be in a batch: send it alone")
 
 
 def _properties_text(pairs: Mapping[str, str]) -> str:

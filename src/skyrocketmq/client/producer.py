@@ -62,8 +62,8 @@ class Producer(ClientLife):
     | avoid_slow_brokers | False | pass over brokers that answered slowly |
     | in_flight_max | 1000 | sends that `submit` has under way at a time; the next one waits |
     | message_bytes_max | 4 MiB | a larger body is refused; brokers have the same limit |
-    | compress_from_bytes | 4096 | larger bodies are compressed |
-    | compression, compress_level | zlib, 5 | how |
+    | compress_from_bytes | 4096 | bodies from this size on are compressed |
+    | compression, compress_level | zlib, 5 | how: "zlib" (0 to 9), "lz4" (without a level) or "zstd" (1 to 22) |
     | template, template_queue_nums | TBW102, 4 | what topics that are created by the first message look like |
     | trace | False | True, or the name of a topic: tell there what became of each message |
 
@@ -81,7 +81,7 @@ class Producer(ClientLife):
         avoid_slow_brokers: bool = False,
         message_bytes_max: int = MESSAGE_BYTES_MAX,
         compress_from_bytes: int = COMPRESS_FROM_BYTES,
-        compression: CompressionType = CompressionType.ZLIB,
+        compression: CompressionType | str = CompressionType.ZLIB,
         compress_level: int = COMPRESS_LEVEL,
         template: str = AUTO_CREATE_TOPIC,
         template_queue_nums: int = 4,
@@ -101,7 +101,7 @@ class Producer(ClientLife):
         self._window = SendWindow(in_flight_max)
         self._timeout_s = send_timeout_s
         self._bytes_max = message_bytes_max
-        self._compression = Compression(compress_from_bytes, compression, compress_level)
+        self._compression = Compression.checked(compress_from_bytes, compression, compress_level)
         self._options = SendOptions(
             retry_count_max=retry_count_max,
             retry_unsafe=retry_unsafe,

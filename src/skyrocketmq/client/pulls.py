@@ -4,6 +4,8 @@ Rule 1: each answer says which broker id is to be asked next, the master or a sl
 Rule 2: a slave never gets an offset to store.
 Rule 3: the broker filters by the hash of a tag; messages that only share a hash are dropped here.
 Rule 4: a record that cannot be read is logged and stepped over. It would not become readable by asking again.
+Rule 5: what an answer inflates to is bounded: the messages that would be too much are asked for again, with the next
+        pull.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ from skyrocketmq.wire.codes import SQL_FILTER_VERSION, RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_codec import decode_header, encode_header
 from skyrocketmq.wire.headers_pull import PullMessageAnswer, PullMessageHeader
-from skyrocketmq.wire.pulled_records import PulledRecords
-from skyrocketmq.wire.records import split_records
+from skyrocketmq.wire.pulled_records import InflatedEnough, PulledRecords
+from skyrocketmq.wire.records import record_queue_offset, split_records
 
 __all__ = ["PullRequest", "PullResult", "PullStatus", "Pulls"]
 
@@ -144,8 +146,9 @@ class Pulls:
             raise ProtocolError(f"the answer to a pull of {request.queue} does not say where to go on")
         self._suggested[request.queue] = header.suggest_which_broker_id or MASTER_ID
         messages: list[MessageView] = []
+        next_offset = header.next_begin_offset
         if status is PullStatus.FOUND:
-            messages = read_messages(
+            messages, unread_from = read_messages(
                 answer.body,
                 request.queue,
                 request.subscription,
@@ -154,10 +157,12 @@ class Pulls:
                     names.MAX_OFFSET: str(header.max_offset or 0),
                 },
             )
+            if unread_from is not None:
+                next_offset = unread_from
         return PullResult(
             status=status,
             messages=messages,
-            next_offset=QueueOffset(header.next_begin_offset),
+            next_offset=QueueOffset(next_offset),
             min_offset=QueueOffset(header.min_offset or 0),
             max_offset=QueueOffset(header.max_offset or 0),
         )
@@ -165,25 +170,29 @@ class Pulls:
 
 def read_messages(
     body: bytes, queue: MessageQueue, subscription: SubscriptionData, *, bounds: dict[str, str]
-) -> list[MessageView]:
-    """The messages of an answer that the subscriber asked for, each with the queue's bounds among its properties."""
+) -> tuple[list[MessageView], int | None]:
+    """The messages of an answer that the subscriber asked for, each with the queue's bounds among its properties; and
+    the offset from which on it was not read, because the rest would take too much memory now."""
     tags = subscription.tags_set
     messages: list[MessageView] = []
     try:
         places = split_records(body)
     except ProtocolError as error:
         logger.error("pulled messages not readable", extra={"queue": str(queue), "reason": str(error)})
-        return messages
+        return messages, None
     decode = PulledRecords(queue).decode
     for at, end in places:
         try:
             message = decode(body, at, end)
         except ProtocolError as error:
-            logger.error("message not readable", extra={"queue": str(queue), "reason": str(error)})
+            offset = record_queue_offset(body, at)
+            logger.error("message not readable", extra={"queue": str(queue), "offset": offset, "reason": str(error)})
             continue
+        except InflatedEnough as rest:
+            return messages, rest.queue_offset
         properties = message.properties
         if tags and properties.get(names.TAGS) not in tags:
             continue
         properties.update(bounds)
         messages.append(message)
-    return messages
+    return messages, None

@@ -19,6 +19,11 @@ from skyrocketmq.model.flags import BODY_COMPRESSED, COMPRESSION_MASK, COMPRESSI
 
 COMPRESS_FROM_BYTES: Final = 4096  # compressMsgBodyOverHowmuch
 COMPRESS_LEVEL: Final = 5  # rocketmq.message.compressLevel
+COMPRESS_LEVELS: Final = {
+    CompressionType.ZLIB: range(10),
+    CompressionType.LZ4: None,  # takes none
+    CompressionType.ZSTD: range(1, 23),
+}
 INFLATED_BYTES_MAX: Final = 16_777_216  # a frame's limit; four times the largest body with default settings
 
 

@@ -209,6 +209,12 @@ def split_records(data: ReadableData, at: int = 0, end: int | None = None) -> li
     return bounds
 
 
+def record_queue_offset(data: ReadableData, at: int) -> int:
+    """Where in its queue the record at `at` lies, whatever else is wrong with it; for the log."""
+    fields = _scan_v4(data, at)
+    return int(fields[4])
+
+
 def decode_record(
     data: ReadableData,
     at: int = 0,

@@ -25,6 +25,8 @@ import org.apache.rocketmq.common.message.MessageQueue;
 
 /** Producers: sync, async, one-way, batch, to a queue, by a sharding key, in a transaction, request and reply. */
 final class Producers {
+    private static final String COMPRESSION = "rocketmq.message.compressType";
+
     private final Handles handles;
 
     private Producers(Handles handles) {
@@ -42,23 +44,35 @@ final class Producers {
         operations.put("publish_queues", producers::publishQueues);
     }
 
-    /** {@code group}, {@code transactional}, {@code trace}; else as in {@link Handles#configure}. */
+    /**
+     * {@code group}, {@code transactional}, {@code trace}, {@code compression} (ZLIB, LZ4, ZSTD); else as in
+     * {@link Handles#configure}.
+     */
     private Object start(JSONObject args) throws Exception {
-        String group = args.getString("group");
-        boolean trace = args.getBooleanValue("trace");
-        DefaultMQProducer producer;
         Checks checks = new Checks();
-        if (args.getBooleanValue("transactional")) {
-            TransactionMQProducer transactional =
-                new TransactionMQProducer(args.getString("namespace"), group, Handles.signing(args), trace, null);
-            transactional.setTransactionListener(checks);
-            producer = transactional;
-        } else {
-            producer = new DefaultMQProducer(args.getString("namespace"), group, Handles.signing(args), trace, null);
-        }
+        DefaultMQProducer producer = create(args, checks);
         Handles.configure(producer, args);
         producer.start();
         return handles.add(args, producer, checks, producer::shutdown);
+    }
+
+    private static synchronized DefaultMQProducer create(JSONObject args, Checks checks) {
+        String group = args.getString("group");
+        boolean trace = args.getBooleanValue("trace");
+        if (args.containsKey("compression")) {
+            System.setProperty(COMPRESSION, args.getString("compression"));  // read by a producer when it is made
+        }
+        try {
+            if (!args.getBooleanValue("transactional")) {
+                return new DefaultMQProducer(args.getString("namespace"), group, Handles.signing(args), trace, null);
+            }
+            TransactionMQProducer transactional =
+                new TransactionMQProducer(args.getString("namespace"), group, Handles.signing(args), trace, null);
+            transactional.setTransactionListener(checks);
+            return transactional;
+        } finally {
+            System.clearProperty(COMPRESSION);
+        }
     }
 
     /**

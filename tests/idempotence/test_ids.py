@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from skyrocketmq.errors import IllegalArgument
+from skyrocketmq.errors import ClientError, IllegalArgument
 from skyrocketmq.idempotence import Claim, IdStore, MemoryIds, SqliteIds, message_key
 from skyrocketmq.testing import ManualClock
 from tests.client.messages import view
@@ -163,6 +163,17 @@ def test_a_transaction_keeps_work_and_id_together(tmp_path: Path) -> None:
     database = sqlite3.connect(tmp_path / "ids.db")
     assert database.execute("SELECT name FROM work").fetchall() == [("kept",)]
     database.close()
+
+
+def test_a_transaction_does_not_take_what_another_has_claimed(tmp_path: Path) -> None:
+    store = SqliteIds(tmp_path / "ids.db")
+    store.claim("a")
+    with pytest.raises(ClientError, match="being handled elsewhere"):
+        change(store)
+    store.finish("a")
+    with store.transaction("a") as connection:
+        assert connection is None
+    store.close()
 
 
 @pytest.mark.parametrize(

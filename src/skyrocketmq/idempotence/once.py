@@ -163,22 +163,18 @@ def _in_transaction(function: HandlerWithConnection, store: IdStore, guard: _Gua
 
     @wraps(function)
     def called(message: MessageView) -> object:
-        with store.transaction(guard.key_of(message)) as connection:
-            if connection is None:
-                return ConsumeResult.SUCCESS
-            outcome = function(message, connection)
-            if _has_failed(outcome):
-                raise _TakeBack(outcome)
-            return outcome
-
-    @wraps(function)
-    def with_result(message: MessageView) -> object:
         try:
-            return called(message)
+            with store.transaction(guard.key_of(message)) as connection:
+                if connection is None:
+                    return ConsumeResult.SUCCESS
+                outcome = function(message, connection)
+                if _has_failed(outcome):
+                    raise _TakeBack(outcome)
+                return outcome
         except _TakeBack as taken:
             return taken.outcome
 
-    return with_result
+    return called
 
 
 class _TakeBack(Exception):

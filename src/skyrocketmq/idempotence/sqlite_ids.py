@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from skyrocketmq.errors import IllegalArgument
+from skyrocketmq.errors import ClientError, IllegalArgument
 from skyrocketmq.idempotence.ids import Claim
 from skyrocketmq.ports import Clock, SystemClock
 
@@ -95,11 +95,17 @@ class SqliteIds:
     @contextmanager
     def transaction(self, key: str) -> Iterator[sqlite3.Connection | None]:
         """A transaction that ends with the id: what is done on the connection and the id are kept together, or neither
-        is. None if the id is handled already. Others who want to write wait, whatever their ids."""
+        is. None if the id is handled already. Others who want to write wait, whatever their ids.
+
+        Raises `ClientError` if somebody handles the id without a transaction now.
+        """
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
-                if self._claim(connection, key) is Claim.DONE:
+                claim = self._claim(connection, key)
+                if claim is Claim.BUSY:
+                    raise ClientError(f"{key} is being handled elsewhere, without a transaction: try again later")
+                if claim is Claim.DONE:
                     connection.execute("ROLLBACK")
                     yield None
                     return

@@ -298,8 +298,20 @@ class PushConsumer(_Face[AsyncPushConsumer]):
         self._configure(lambda client: client.unsubscribe(topic))
 
     def run(self) -> None:
-        """Wait until the consumer is closed by another thread, or by an interrupt."""
+        """Wait until the consumer is closed by another thread, by a handler, or by an interrupt."""
         self._wait(lambda client: client.run())
+        self.close()  # what a handler has begun
+
+    def stop(self) -> None:
+        """Ask for the end, and return at once: `run` returns when it has come. For handlers of any kind."""
+        self._running().post(lambda: self._client.stop())
+
+    def close(self) -> None:
+        """What `with` does at its end. A handler that calls it does not wait: it is `stop` then."""
+        if not self._client.is_in_handler:
+            super().close()
+        elif self._thread is not None:
+            self._thread.post(lambda: self._client.stop())
 
     def pause(self) -> None:
         """Fetch no more until `resume`."""

@@ -70,6 +70,10 @@ class LoopThread:
 
         return self.run(on_loop())
 
+    def post(self, function: Callable[[], object]) -> None:
+        """Have a plain function called on the loop's thread, without waiting for it; from any thread, its own too."""
+        self._loop.call_soon_threadsafe(function)
+
     def stop(self) -> None:
         """End the loop and the thread; nobody uses them any more."""
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
@@ -83,6 +84,32 @@ async def test_a_push_consumer_runs_until_it_is_closed(cluster: Cluster) -> None
     await running
     await in_thread(consumer.close)
     assert Counter(seen) == Counter(numbered(20))
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+async def test_a_handler_may_close_its_own_consumer(cluster: Cluster, kind: str) -> None:
+    cluster.create_topic("T", queues=1)
+    consumer = blocking.PushConsumer("readers", namesrv=cluster.namesrv)
+
+    def close(message: MessageView) -> None:
+        consumer.close()
+
+    async def close_async(message: MessageView) -> None:
+        consumer.close()
+
+    consumer.subscribe("T", "*", close if kind == "plain" else close_async)
+    await send_all(cluster, [b"x"])
+
+    def work() -> float:
+        consumer.start()
+        started = time.monotonic()
+        consumer.run()
+        return time.monotonic() - started
+
+    assert await in_thread(work) < 10
+    assert cluster.stored_offset("readers", "T", 0) == 1
+    with pytest.raises(ClientError, match="not started"):
+        consumer.stop()
 
 
 async def test_a_handler_may_use_a_blocking_producer(cluster: Cluster) -> None:

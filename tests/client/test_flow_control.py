@@ -18,6 +18,7 @@ def gate(
     is_running: bool = True,
     is_paused: bool = False,
     is_orderly: bool = False,
+    is_locked: bool = True,
     is_subscribed: bool = True,
 ) -> PullGate:
     return pull_gate(
@@ -26,6 +27,7 @@ def gate(
         is_running=is_running,
         is_paused=is_paused,
         is_orderly=is_orderly,
+        is_locked=is_locked,
         is_subscribed=is_subscribed,
     )
 
@@ -53,7 +55,6 @@ def test_bytes_count_in_whole_mebibytes() -> None:
 
 def test_a_wide_span_holds_a_concurrent_consumer_and_not_an_orderly_one() -> None:
     cache = cache_of(1, 12)
-    cache.is_locked = True
     assert gate(cache_of(1, 11)) is PullGate.OPEN
     assert gate(cache) is PullGate.SPAN_TOO_WIDE
     assert gate(cache, is_orderly=True) is PullGate.OPEN
@@ -66,10 +67,16 @@ def test_messages_being_consumed_in_order_count_too() -> None:
 
 
 def test_an_orderly_consumer_pulls_only_what_it_has_locked() -> None:
+    assert gate(cache_of(), is_orderly=True, is_locked=False) is PullGate.NOT_LOCKED
+    assert gate(cache_of(), is_orderly=True) is PullGate.OPEN
+
+
+def test_a_lock_counts_for_half_a_minute_after_it_was_confirmed() -> None:
     cache = cache_of()
-    assert gate(cache, is_orderly=True) is PullGate.NOT_LOCKED
+    assert not cache.has_lock(0)
     cache.is_locked = True
-    assert gate(cache, is_orderly=True) is PullGate.OPEN
+    assert cache.has_lock(30_000)
+    assert not cache.has_lock(30_001)
 
 
 def test_of_several_reasons_the_first_counts() -> None:
@@ -85,8 +92,7 @@ def test_of_several_reasons_the_first_counts() -> None:
     reasons.append(gate(cache, is_subscribed=False))
     cache = cache_of(0, 40)
     reasons.append(gate(cache, is_subscribed=False))
-    reasons.append(gate(cache, is_orderly=True, is_subscribed=False))
-    cache.is_locked = True
+    reasons.append(gate(cache, is_orderly=True, is_locked=False, is_subscribed=False))
     reasons.append(gate(cache, is_orderly=True, is_subscribed=False))
     assert reasons == [
         PullGate.DROPPED,

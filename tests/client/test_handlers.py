@@ -4,12 +4,12 @@ import asyncio
 import functools
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
 
-from skyrocketmq.client.consume_result import ConsumeResult
+from skyrocketmq.client.consume_result import ConsumeResult, Verdict
 from skyrocketmq.client.handler_threads import HandlerThreads
 from skyrocketmq.client.handlers import handler_of
 from skyrocketmq.client.producer import Producer
@@ -33,6 +33,19 @@ async def plain_async(message: MessageView) -> ConsumeResult:
 
 def plain(message: MessageView) -> ConsumeResult:
     return ConsumeResult.RETRY
+
+
+def generator(message: MessageView) -> Iterator[None]:
+    yield
+
+
+async def async_generator(message: MessageView) -> AsyncIterator[None]:
+    yield
+
+
+class GeneratorCallable:
+    def __call__(self, message: MessageView) -> Iterator[None]:
+        yield
 
 
 class TestHandlers:
@@ -61,6 +74,26 @@ class TestHandlers:
         handler = handler_of(lambda message: returned, batch=None)
         assert await handler.call([view(0)], threads) is ConsumeResult.SUCCESS
         await threads.close(clock=SystemClock(), grace_s=1)
+
+    @pytest.mark.parametrize("returned", [ConsumeResult.retry, Verdict.RETRY, (number for number in range(3))])
+    async def test_returning_what_can_only_be_a_slip_is_a_failure(self, returned: object) -> None:
+        threads = HandlerThreads(1, name="test")
+        handler = handler_of(lambda message: returned, batch=None)
+        with pytest.raises(IllegalArgument, match="the handler returned"):
+            await handler.call([view(0)], threads)
+        await threads.close(clock=SystemClock(), grace_s=1)
+
+    @pytest.mark.parametrize(
+        "function", [generator, async_generator, functools.partial(generator), GeneratorCallable()]
+    )
+    def test_a_handler_with_yield_in_it_is_refused(self, function: Callable[[Any], object]) -> None:
+        with pytest.raises(IllegalArgument, match="yield"):
+            handler_of(function, batch=None)
+
+    @pytest.mark.parametrize("count", [1.5, -1, "2"])
+    def test_a_part_of_a_list_is_a_whole_number_of_messages(self, count: int) -> None:
+        with pytest.raises(IllegalArgument, match="consumed"):
+            ConsumeResult.consumed(count)
 
     @pytest.mark.parametrize(("function", "batch"), [("no function", None), (plain, 0), (plain, 1025)])
     def test_what_cannot_be_called_is_refused(self, function: Callable[[Any], object], batch: int | None) -> None:
@@ -134,6 +167,21 @@ class TestPlainHandlersOfAConsumer:
             await until(lambda: store.max_offset("%DLQ%readers", 0) == 1)
             await until(lambda: store.max_offset("SCHEDULE_TOPIC_XXXX", 2) == 1)
         assert cluster.stored_offset("readers", "T", 0) == 4
+
+    async def test_a_method_that_was_not_called_is_a_failure_not_a_success(self, cluster: Cluster) -> None:
+        cluster.create_topic("T", queues=1)
+        seen: list[int] = []
+        consumer = PushConsumer("readers", namesrv=cluster.namesrv, orderly=True, pause_s=0.01)
+
+        @consumer.subscribe("T")
+        def read(message: MessageView) -> object:
+            seen.append(message.reconsume_times)
+            return ConsumeResult.retry if len(seen) < 3 else None
+
+        async with consumer:
+            await send_all(cluster, [b"x"])
+            await until(lambda: len(seen) == 3)
+        assert seen == [0, 1, 2]
 
     async def test_what_is_being_handled_is_finished_at_the_end(self, cluster: Cluster) -> None:
         cluster.create_topic("T", queues=1)

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from skyrocketmq.client.lite_pull_consumer import LitePullConsumer
-from skyrocketmq.errors import ClientError, IllegalArgument
+from skyrocketmq.errors import BrokerError, ClientError, IllegalArgument
 from skyrocketmq.model import MessageQueue
+from skyrocketmq.wire.codes import RequestCode
 from tests.client.cluster import Cluster, until
+from tests.client.scripted import open_scripted, refuse
 from tests.client.test_push_consumer import numbered, send_all
 
 QUEUE = MessageQueue("T", "broker-a", 0)
@@ -153,6 +155,30 @@ class TestOffsets:
         async with LitePullConsumer("readers", namesrv=cluster.namesrv) as consumer:
             consumer.subscribe("T")
             assert len(await poll_bodies(consumer, 6)) == 6
+
+    async def test_a_commit_that_was_not_stored_raises(self) -> None:
+        async with open_scripted() as scripted:
+            scripted.add_topic("T")
+            broker = scripted.brokers["broker-a"]
+            broker.add_messages(b"0", b"1")
+            async with LitePullConsumer("readers", namesrv=scripted.namesrv, auto_commit=False) as consumer:
+                consumer.subscribe("T")
+                await poll_bodies(consumer, 2)
+                broker.on(RequestCode.UPDATE_CONSUMER_OFFSET, refuse(1, "disk is gone"))
+                with pytest.raises(BrokerError, match="disk is gone") as raised:
+                    await consumer.commit()
+                assert str(QUEUE) in raised.value.__notes__[0]
+                broker.on(RequestCode.UPDATE_CONSUMER_OFFSET, broker._keep_offset)
+                await consumer.commit()
+                assert broker.offset == 2
+
+    async def test_a_queue_that_is_not_read_cannot_be_committed(self, cluster: Cluster) -> None:
+        cluster.create_topic("T", queues=1)
+        async with LitePullConsumer("readers", namesrv=cluster.namesrv) as consumer:
+            consumer.assign([QUEUE])
+            with pytest.raises(IllegalArgument, match="not one of those that are read now"):
+                await consumer.commit({QUEUE: 0, MessageQueue("T", "broker-a", 7): 5})
+        assert cluster.stored_offset("readers", "T", 7) is None
 
     async def test_without_a_commit_everything_comes_again(self, cluster: Cluster) -> None:
         cluster.create_topic("T", queues=1)

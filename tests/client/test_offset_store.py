@@ -22,12 +22,14 @@ class Brokers:
         self.stored: dict[MessageQueue, QueueOffset] = {}
         self.sent: list[tuple[MessageQueue, int]] = []
         self.silent: set[MessageQueue] = set()
+        self.answered: list[bool] = []
 
     async def fetch_offset(self, queue: MessageQueue) -> QueueOffset | None:
         self._answer(queue)
         return self.stored.get(queue)
 
-    async def send_offset(self, queue: MessageQueue, offset: QueueOffset) -> None:
+    async def send_offset(self, queue: MessageQueue, offset: QueueOffset, *, wait_for_answer: bool) -> None:
+        self.answered.append(wait_for_answer)
         self._answer(queue)
         self.sent.append((queue, offset))
         self.stored[queue] = offset
@@ -108,17 +110,14 @@ class TestPersisting:
         await offsets.persist_all([Q0, Q1, Q2])
         assert brokers.sent == [(Q0, 5), (Q1, 6)] * 2
 
-    async def test_forgets_queues_that_are_not_held(self, offsets: RemoteOffsets, brokers: Brokers) -> None:
+    async def test_sends_only_what_it_is_told_to_and_forgets_nothing(
+        self, offsets: RemoteOffsets, brokers: Brokers
+    ) -> None:
         offsets.update(Q0, 5)
         offsets.update(Q1, 6)
         await offsets.persist_all([Q1])
-        assert brokers.sent == [(Q1, 6)]
-        assert offsets.find(Q0) is None
-
-    async def test_forgets_nothing_while_no_queue_is_held(self, offsets: RemoteOffsets, brokers: Brokers) -> None:
-        offsets.update(Q0, 5)
         await offsets.persist_all([])
-        assert brokers.sent == []
+        assert brokers.sent == [(Q1, 6)]
         assert offsets.find(Q0) == 5
 
     async def test_of_one_queue_sends_that_one(self, offsets: RemoteOffsets, brokers: Brokers) -> None:
@@ -139,3 +138,27 @@ class TestPersisting:
         assert brokers.sent == [(Q1, 6)]
         assert offsets.find(Q0) == 5
         assert [record.message for record in caplog.records] == ["offset not persisted"]
+
+    async def test_a_broker_that_does_not_answer_is_waited_for_once(
+        self, offsets: RemoteOffsets, brokers: Brokers
+    ) -> None:
+        elsewhere = MessageQueue("T", "broker-b", 0)
+        brokers.silent.add(Q0)
+        for queue in (Q0, Q1, elsewhere):
+            offsets.update(queue, 5)
+        await offsets.persist_all([Q0, Q1, elsewhere], wait_for_answer=True)
+        assert brokers.answered == [True, True]
+        assert brokers.sent == [(elsewhere, 5)]
+
+    async def test_to_store_raises_what_a_broker_said_and_names_the_queues(
+        self, offsets: RemoteOffsets, brokers: Brokers
+    ) -> None:
+        brokers.silent.add(Q0)
+        offsets.update(Q0, 5)
+        with pytest.raises(RequestTimeout) as raised:
+            await offsets.store([Q0, Q1])
+        assert str(Q0) in raised.value.__notes__[0]
+        assert str(Q1) not in raised.value.__notes__[0]
+        brokers.silent.clear()
+        await offsets.store([Q0, Q1])
+        assert brokers.sent == [(Q0, 5)]

@@ -360,6 +360,13 @@ class TestWhatIsRefused:
                 with pytest.raises(NoRoute, match="no queue of topic T can be written"):
                     await producer.send(Message("T", b"x"))
 
+    async def test_a_topic_whose_template_cannot_be_written_is_an_error(self) -> None:
+        async with open_scripted() as scripted:
+            scripted.add_topic("TBW102", queues=8, perm=4)
+            async with Producer("senders", namesrv=scripted.namesrv) as producer:
+                with pytest.raises(NoRoute, match="template TBW102"):
+                    await producer.send(Message("New", b"x"))
+
     async def test_a_body_over_the_limit_is_not_sent(self) -> None:
         async with Producer("orders", namesrv="127.0.0.1:1", message_bytes_max=10) as producer:
             with pytest.raises(IllegalArgument, match="11 bytes, the limit is 10"):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from skyrocketmq.client import consume_concurrently
 from skyrocketmq.client.consume_result import ConsumeResult
 from skyrocketmq.client.producer import Producer
 from skyrocketmq.client.push_consumer import PushConsumer
@@ -158,6 +159,34 @@ class TestConsuming:
             await send_all(cluster, [b"u"], topic="U")
             await until(lambda: len(inboxes["U"].messages) == 2)
         assert inboxes["T"].bodies == [b"t"]
+
+    async def test_a_topic_that_is_let_be_leaves_nothing_for_another_attempt(self) -> None:
+        async with open_scripted() as scripted:
+            scripted.add_topic("T")
+            scripted.add_topic("U")
+            broker = scripted.brokers["broker-a"]
+            answers: list[asyncio.Future[Frame]] = []
+
+            async def hold(frame: Frame) -> Frame:
+                assert frame.ext is not None
+                if frame.ext.get("topic") != "T":
+                    await asyncio.Event().wait()
+                answers.append(asyncio.get_running_loop().create_future())
+                return await answers[-1]
+
+            broker.on(RequestCode.PULL_MESSAGE, hold)
+            consumer = PushConsumer("readers", namesrv=scripted.namesrv)
+            for topic in ("T", "U"):
+                consumer.subscribe(topic, "*", Inbox())
+            async with consumer:
+                await until(lambda: answers)
+                broker.on(RequestCode.GET_CONSUMER_LIST_BY_GROUP, hold)  # no round of division is finished any more
+                consumer.unsubscribe("T")
+                broker.add_messages(b"late")
+                frame = next(f for f in broker.frames(RequestCode.PULL_MESSAGE) if f.ext and f.ext["topic"] == "T")
+                answers[0].set_result(frame.reply(ext=place(1, 1), body=broker.records[0]))
+                await asyncio.sleep(0.2)
+            assert broker.count(RequestCode.CONSUMER_SEND_MSG_BACK) == 0
 
     async def test_a_topic_that_comes_later_is_consumed_when_it_does(self, cluster: Cluster) -> None:
         inbox = Inbox()
@@ -513,8 +542,76 @@ class TestFlowControl:
             consumer.resume()
             await until(lambda: len(inbox.messages) == 3)
 
+    async def test_a_paused_consumer_gives_up_what_goes_to_a_new_member(self, cluster: Cluster) -> None:
+        cluster.create_topic("T", queues=2)
+        inboxes = [Inbox(), Inbox()]
+        first, second = (PushConsumer("readers", namesrv=cluster.namesrv) for _ in range(2))
+        for consumer, inbox in zip((first, second), inboxes, strict=True):
+            consumer.subscribe("T", "*", inbox)
+        async with first:
+            await until(lambda: len([queue for queue in first.queues if queue.topic == "T"]) == 2)
+            first.pause()
+            async with second:
+                await until(lambda: [queue for queue in second.queues if queue.topic == "T"])
+                await until(lambda: len([queue for queue in first.queues if queue.topic == "T"]) == 1)
+                assert not set(first.queues) & {queue for queue in second.queues if queue.topic == "T"}
+
 
 class TestStopping:
+    async def test_a_handler_may_close_its_own_consumer(self, cluster: Cluster) -> None:
+        cluster.create_topic("T", queues=1)
+        consumer = PushConsumer("readers", namesrv=cluster.namesrv)
+
+        @consumer.subscribe("T")
+        async def read(message: MessageView) -> None:
+            await asyncio.wait_for(consumer.close(), 5)
+
+        await send_all(cluster, [b"x"])
+        async with consumer:
+            async with asyncio.timeout(5):
+                await consumer.run()
+            assert "readers" not in cluster.brokers["broker-a"].tables.consumers.groups()
+        assert cluster.stored_offset("readers", "T", 0) == 1
+
+    async def test_a_handler_may_ask_for_the_end(self, cluster: Cluster) -> None:
+        cluster.create_topic("T", queues=1)
+        seen: list[bytes] = []
+        consumer = PushConsumer("readers", namesrv=cluster.namesrv, orderly=True)
+
+        @consumer.subscribe("T")
+        async def read(message: MessageView) -> None:
+            seen.append(message.body)
+            if len(seen) == 2:
+                consumer.stop()
+                with pytest.raises(ClientError, match="is being closed"):
+                    await consumer.start()
+
+        await send_all(cluster, numbered(10))
+        await consumer.start()
+        async with asyncio.timeout(5):
+            await consumer.run()
+        assert cluster.stored_offset("readers", "T", 0) == len(seen) == 2
+        await consumer.close()
+        with pytest.raises(ClientError, match="not started"):
+            consumer.stop()
+
+    async def test_closing_a_consumer_that_starts_ends_both(self, cluster: Cluster) -> None:
+        cluster.create_topic("T", queues=1)
+        consumer = PushConsumer("readers", namesrv=cluster.namesrv)
+        consumer.subscribe("T", "*", Inbox())
+        for turns in range(0, 40, 3):
+            starting = asyncio.create_task(consumer.start())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await consumer.close()
+            if not turns:
+                await starting  # it had not begun
+                await consumer.close()
+                continue
+            with pytest.raises(ClientError, match="closed while it was being started"):
+                await starting
+        assert "readers" not in cluster.brokers["broker-a"].tables.consumers.groups()
+
     async def test_what_is_being_handled_is_finished_and_its_offset_stored(self, cluster: Cluster) -> None:
         cluster.create_topic("T", queues=1)
         entered, released = asyncio.Event(), asyncio.Event()
@@ -585,6 +682,83 @@ class TestStopping:
         with pytest.raises(asyncio.CancelledError):
             await serving
         assert "readers" not in cluster.brokers["broker-a"].tables.consumers.groups()
+
+
+class TestWorkers:
+    @pytest.mark.parametrize("orderly", [False, True])
+    async def test_a_handler_whose_task_is_cancelled_costs_no_worker(self, tmp_path: Path, orderly: bool) -> None:
+        async with open_cluster(tmp_path, settings=QUICK_RETRIES) as cluster:
+            cluster.create_topic("T", queues=1)
+            inbox = Inbox()
+            consumer = PushConsumer(
+                "readers", namesrv=cluster.namesrv, concurrency=1, orderly=orderly, pause_s=0.01, consume_from="first"
+            )
+
+            @consumer.subscribe("T")
+            async def read(message: MessageView) -> None:
+                task = asyncio.current_task()
+                assert task is not None
+                if message.body == b"0" and message.reconsume_times == 0:
+                    task.cancel()
+                    await asyncio.sleep(1)
+                await inbox(message)
+                if message.body == b"2" and message.reconsume_times == 0:
+                    task.cancel()  # takes effect at whatever is awaited next
+
+            async with consumer:
+                for body in numbered(4):
+                    await send_all(cluster, [body])
+                await until(lambda: set(inbox.bodies) == set(numbered(4)))
+            if orderly:
+                assert inbox.bodies in (numbered(4), [b"0", b"1", b"2", b"2", b"3"])
+            assert cluster.stored_offset("readers", "T", 0) == 4
+
+    async def test_a_fault_after_a_call_costs_no_worker_and_no_message(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(consume_concurrently, "KEPT_RETRY_S", 0.05)
+        cluster.create_topic("T", queues=1)
+        inbox = Inbox()
+        consumer = PushConsumer("readers", namesrv=cluster.namesrv, concurrency=1)
+
+        @consumer.subscribe("T")
+        async def read(message: MessageView) -> ConsumeResult:
+            await inbox(message)
+            return ConsumeResult.COMMIT
+
+        async with consumer:
+            handlers = consumer._started().handlers
+            note = handlers.note
+            calls: list[int] = []
+
+            def note_badly(messages: list[MessageView], result: ConsumeResult, seconds: float) -> None:
+                calls.append(1)
+                if len(calls) == 1:
+                    raise TypeError("a fault of ours")
+                note(messages, result, seconds)
+
+            monkeypatch.setattr(handlers, "note", note_badly)
+            await send_all(cluster, numbered(2))
+            await until(lambda: len(inbox.messages) == 3)
+        assert cluster.stored_offset("readers", "T", 0) == 2
+
+    async def test_the_loop_may_end_with_a_consumer_that_nobody_closed(self, tmp_path: Path) -> None:
+        async def leave_it_running() -> None:
+            async with open_cluster(tmp_path) as cluster:
+                cluster.create_topic("T", queues=1)
+                entered = asyncio.Event()
+                consumer = PushConsumer("readers", namesrv=cluster.namesrv)
+
+                @consumer.subscribe("T")
+                async def read(message: MessageView) -> None:
+                    entered.set()
+                    await asyncio.Event().wait()
+
+                await send_all(cluster, [b"x"])
+                await consumer.start()
+                await entered.wait()
+
+        await asyncio.wait_for(asyncio.to_thread(asyncio.run, leave_it_running()), 10)
 
 
 class TestTrouble:

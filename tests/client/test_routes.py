@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -220,6 +221,37 @@ class TestKeepingFresh:
                 await clock.advance(2)
                 await until(lambda: _brokers(producer) == {"broker-b"})
 
+    async def test_a_topic_that_was_suspected_once_is_settled_again(self) -> None:
+        clock = ManualClock()
+        async with open_scripted(brokers=["broker-a", "broker-b"]) as scripted:
+            scripted.add_topic("T")
+            async with Producer("p", namesrv=scripted.namesrv, clock=clock) as producer:
+                await producer.send(Message("T", b"x"))
+                assert producer._instance is not None
+                producer._instance.routes.suspect("T")
+                for _ in range(50):
+                    await clock.advance(2)
+                    await asyncio.sleep(0.002)
+                scripted.add_topic("T", brokers=["broker-a"])
+                await _pass_until(clock, lambda: _brokers(producer) == {"broker-a"}, seconds=32)
+                scripted.add_topic("T")
+                await _pass_until(clock, lambda: _brokers(producer) == {"broker-a", "broker-b"}, seconds=4)
+
+    async def test_a_broker_that_is_lost_while_another_is_missing_is_looked_for_every_second(self) -> None:
+        clock = ManualClock()
+        async with open_scripted(brokers=["broker-a", "broker-b", "broker-c"]) as scripted:
+            scripted.add_topic("T")
+            async with Producer("p", namesrv=scripted.namesrv, clock=clock) as producer:
+                await producer.send(Message("T", b"x"))
+                scripted.add_topic("T", brokers=["broker-a", "broker-b"])
+                for _ in range(100):
+                    await clock.advance(3)
+                    await asyncio.sleep(0.002)
+                scripted.add_topic("T", brokers=["broker-a"])
+                await _pass_until(clock, lambda: _brokers(producer) == {"broker-a"}, seconds=32)
+                scripted.add_topic("T", brokers=["broker-a", "broker-b"])
+                await _pass_until(clock, lambda: _brokers(producer) == {"broker-a", "broker-b"}, seconds=4)
+
     async def test_what_is_known_stays_when_the_name_server_forgets_it(self) -> None:
         clock = ManualClock()
         async with open_scripted() as scripted:
@@ -284,6 +316,16 @@ def _brokers(producer: Producer) -> set[str]:
 
 def _asked(scripted: Scripted, topic: str) -> int:
     return sum(frame.ext is not None and frame.ext["topic"] == topic for frame in scripted.name_servers[0].received)
+
+
+async def _pass_until(clock: ManualClock, condition: Callable[[], bool], *, seconds: int) -> None:
+    """Let no more than so many seconds of the clock pass."""
+    for _ in range(seconds):
+        await clock.advance(1)
+        await asyncio.sleep(0.02)
+        if condition():
+            return
+    pytest.fail("what was waited for did not happen")
 
 
 class TestSettings:

@@ -100,8 +100,8 @@ class TestClosing:
             steps.append("done")
             return "result"
 
-        assert await uninterrupted(work()) == "result"
-        task = asyncio.create_task(uninterrupted(work()))
+        assert await uninterrupted(asyncio.create_task(work())) == "result"
+        task = asyncio.create_task(uninterrupted(asyncio.create_task(work())))
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.sleep(0)

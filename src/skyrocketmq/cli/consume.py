@@ -10,7 +10,7 @@ import asyncio
 import base64
 import json
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
@@ -151,14 +151,20 @@ async def _consume(consumer: LitePullConsumer, wanted: _Wanted, stop: asyncio.Ev
                 printed_count += 1
             sys.stdout.buffer.flush()
             if wanted.is_member and now() >= commit_due:
-                await consumer.commit(printed)
+                await _commit(consumer, printed)
                 commit_due = now() + COMMIT_INTERVAL_S
             if printed_count == wanted.count:
                 break
         if wanted.is_member:
-            await consumer.commit(printed)
+            await _commit(consumer, printed)
     if wanted.count is not None and printed_count < wanted.count:
         raise ClientError(f"{printed_count} of {wanted.count} messages came")
+
+
+async def _commit(consumer: LitePullConsumer, printed: Mapping[MessageQueue, int]) -> None:
+    """What was printed of queues that are still this member's; others have been given up, with what was committed."""
+    assigned = set(consumer.assigned)
+    await consumer.commit({queue: offset for queue, offset in printed.items() if queue in assigned})
 
 
 async def _read_alone(consumer: LitePullConsumer, wanted: _Wanted) -> None:

@@ -4,6 +4,8 @@ Rule 1: a lock that was confirmed counts here for 30 s, and at the broker for 60
 Rule 2: all locks are taken anew every 20 s, one request a broker.
 Rule 3: a broker that does not answer confirms nothing; what it confirmed before runs out by itself. One that says that
         another member has the lock means it: that member may have consumed what is cached here, so the queue is lost.
+Rule 4: a lock that had run out here and is confirmed again may have been another member's meanwhile. If the group is
+        further now than this consumer, it was, and the queue is lost just the same.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Final
 
 from skyrocketmq.client.held_queue import HeldQueue
 from skyrocketmq.client.instance import ClientInstance
+from skyrocketmq.client.offset_store import OffsetStore
 from skyrocketmq.errors import MQError
 from skyrocketmq.model import MessageQueue
 
@@ -27,12 +30,20 @@ RENEW_INTERVAL_S: Final = 20.0
 
 
 class BrokerLocks:
-    """The locks of one group's member. `on_lost` is called with each queue whose lock another member has."""
+    """The locks of one group's member. `on_lost` is called with each queue that another member has, or had."""
 
-    def __init__(self, instance: ClientInstance, group: str, *, on_lost: Callable[[HeldQueue], object]) -> None:
+    def __init__(
+        self, instance: ClientInstance, group: str, *, offsets: OffsetStore, on_lost: Callable[[HeldQueue], object]
+    ) -> None:
         self._instance = instance
+        self._clock = instance.clock
         self._group = group
+        self._offsets = offsets
         self._on_lost = on_lost
+
+    def is_held(self, held: HeldQueue) -> bool:
+        """Whether nobody else can be reading a queue."""
+        return not held.is_lost and held.cache.has_lock(self._clock.now_ms())
 
     async def lock(self, queue: MessageQueue) -> bool:
         """Take one queue; False if another member has it, or the broker cannot be asked."""
@@ -50,17 +61,37 @@ class BrokerLocks:
         await asyncio.gather(*(self._renew_at(name, of_broker) for name, of_broker in by_broker.items()))
 
     async def _renew_at(self, broker_name: str, queues: list[HeldQueue]) -> None:
+        asked_ms = self._clock.now_ms()
         locked = await self._lock_at(broker_name, [held.queue for held in queues])
         if locked is None:
             return
         for held in queues:
-            if held.queue in locked:
+            if held.queue not in locked:
+                self._lost(held, "another member has it")
+            elif not held.cache.is_lock_expired(asked_ms):
                 held.cache.is_locked = True
-                held.cache.last_lock_ms = self._instance.clock.now_ms()
-            elif not held.cache.is_dropped or held.is_leaving:
-                logger.info("lock lost", extra={"group": self._group, "queue": str(held.queue)})
-                held.cache.is_locked = False
-                self._on_lost(held)
+                held.cache.last_lock_ms = asked_ms
+            else:
+                await self._regain(held, asked_ms)
+
+    async def _regain(self, held: HeldQueue, asked_ms: int) -> None:
+        try:
+            stored = await self._instance.calls.query_offset(self._group, held.queue)
+        except MQError as error:
+            logger.info("lock not regained", extra={"queue": str(held.queue), "reason": str(error)})
+            return
+        known = self._offsets.find(held.queue)
+        if stored is not None and (known is None or stored > known):
+            self._lost(held, "another member had it")
+        else:
+            held.cache.is_locked = True
+            held.cache.last_lock_ms = asked_ms
+
+    def _lost(self, held: HeldQueue, reason: str) -> None:
+        if not held.is_lost and (not held.cache.is_dropped or held.is_leaving):
+            logger.info("lock lost", extra={"group": self._group, "queue": str(held.queue), "reason": reason})
+            held.cache.is_locked = False
+            self._on_lost(held)
 
     async def _lock_at(self, broker_name: str, queues: list[MessageQueue]) -> frozenset[MessageQueue] | None:
         """The queues that the broker grants; None if it could not be asked."""

@@ -11,6 +11,8 @@ within one turn of the loop leaves its cache together, and moves its queue's off
 | again later, or raised | handed back to the broker (`send_back`), then as if consumed | logged, and as if consumed |
 | ... and nobody could be told | kept, and tried again here after 5 s | |
 | the queue was lost meanwhile | nothing: its next owner gets the message again | the same |
+
+A worker outlives whatever happens in a call: one that ended with it would be missed by nobody until none was left.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from inspect import isawaitable
 from typing import Final
 
@@ -46,7 +48,7 @@ OVERDUE_DELAY_LEVEL: Final = 3
 
 
 class ConcurrentConsumption:
-    """The workers of a consumer. `send_back` is None for broadcasting."""
+    """The workers of a consumer. `send_back` is None for broadcasting; `watch` is called with each worker's task."""
 
     def __init__(
         self,
@@ -57,6 +59,7 @@ class ConcurrentConsumption:
         handlers: HandlerCalls,
         offsets: OffsetStore,
         send_back: SendBack | None,
+        watch: Callable[[asyncio.Task[None]], object],
         clock: Clock,
     ) -> None:
         self._group = group
@@ -65,6 +68,7 @@ class ConcurrentConsumption:
         self._handlers = handlers
         self._offsets = offsets
         self._send_back = send_back
+        self._watch = watch
         self._clock = clock
         self._calls: deque[tuple[HeldQueue, Delivery]] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()  # workers that wait for calls
@@ -75,13 +79,17 @@ class ConcurrentConsumption:
 
     def start(self) -> None:
         for number in range(self._concurrency):
-            self._workers.start(self._work(), name=f"consume {self._group} {number}")
+            self._watch(self._workers.start(self._work(), name=f"consume {self._group} {number}"))
 
-    async def stop(self, *, grace_s: float) -> None:
-        """Let calls under way end, then end the workers; what is waiting stays unfinished."""
+    def halt(self) -> None:
+        """Begin no more calls of handlers."""
         self._is_stopping = True
         self._calls.clear()
         self._wake(len(self._idle))
+
+    async def stop(self, *, grace_s: float) -> None:
+        """Let calls under way end, then end the workers; what is waiting stays unfinished."""
+        self.halt()
         await self._waits.finish(clock=self._clock, grace_s=0.0)
         deadline = self._clock.monotonic() + grace_s
         given_up_count = await self._handlers.close(grace_s=grace_s)
@@ -134,19 +142,25 @@ class ConcurrentConsumption:
     async def _work(self) -> None:
         calls, clock = self._calls, self._clock
         loop = asyncio.get_running_loop()
+        self._handlers.scope.enter()
         count = 0
+        held: HeldQueue
+        messages: list[MessageView] | None
         while not self._is_stopping:
-            if not calls:
-                waiting = loop.create_future()
-                self._idle.append(waiting)
-                await waiting
-                continue
-            count += 1
-            if count % CALLS_TOGETHER_MAX == 0:
-                await clock.sleep(0)
-                continue
-            held, (handler, messages) = calls.popleft()
-            if not held.cache.is_dropped:
+            messages = None
+            try:
+                if not calls:
+                    waiting = loop.create_future()
+                    self._idle.append(waiting)
+                    await waiting
+                    continue
+                count += 1
+                if count % CALLS_TOGETHER_MAX == 0:
+                    await clock.sleep(0)
+                    continue
+                held, (handler, messages) = calls.popleft()
+                if held.cache.is_dropped:
+                    continue
                 held.cache.mark_started(messages, now_ms=clock.now_ms())
                 if handler is None or not held.is_of_one_topic:
                     await self._conclude(held, messages, await self._handlers.call(handler, messages))
@@ -166,6 +180,15 @@ class ConcurrentConsumption:
                 else:
                     self._handlers.note(messages, result, seconds)
                     await self._conclude(held, messages, result)
+            except (Exception, asyncio.CancelledError) as error:
+                self._handlers.raise_if_ending(error)
+                if messages is not None:
+                    self._call_lost(held, messages, error)
+
+    def _call_lost(self, held: HeldQueue, messages: list[MessageView], error: BaseException) -> None:
+        """What follows from a call could not be done, by a fault of ours or because its task was cancelled."""
+        logger.error("call not concluded", extra=self._handlers.describe(messages), exc_info=error)
+        self._try_again_later(held, messages)
 
     def _add_done(self, held: HeldQueue, messages: list[MessageView], seconds: float) -> None:
         if not held.done:

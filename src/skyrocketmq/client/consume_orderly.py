@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -48,7 +48,10 @@ LOCK_REFUSED_S: Final = 3.0  # and after so long again, if another member has it
 
 
 class OrderlyConsumption:
-    """The workers of an orderly consumer, one a queue. `locks` is None for broadcasting: nobody else reads its copy."""
+    """The workers of an orderly consumer, one a queue. `locks` is None for broadcasting: nobody else reads its copy.
+
+    `watch` is called with each worker's task, `on_free` when a handler is done that a queue waited for to be given up.
+    """
 
     def __init__(
         self,
@@ -63,6 +66,8 @@ class OrderlyConsumption:
         pause_s: float,
         retry_count_max: int,
         auto_commit: bool,
+        watch: Callable[[asyncio.Task[None]], object],
+        on_free: Callable[[], object],
         clock: Clock,
     ) -> None:
         self._group = group
@@ -75,16 +80,23 @@ class OrderlyConsumption:
         self._pause_s = pause_s
         self._retry_count_max = retry_count_max
         self._auto_commit = auto_commit
+        self._watch = watch
+        self._on_free = on_free
         self._clock = clock
         self._tasks = Tasks()
         self._stopping = asyncio.Event()
+        self._has_warned = False  # that a part of a list cannot be consumed in order
 
     def start(self) -> None:
         """Nothing: a worker comes with its queue."""
 
+    def halt(self) -> None:
+        """Begin no more calls of handlers."""
+        self._stopping.set()
+
     async def stop(self, *, grace_s: float) -> None:
         """Let calls under way end, then end the workers; what is waiting stays unfinished."""
-        self._stopping.set()
+        self.halt()
         cancelled_count = await self._tasks.finish(clock=self._clock, grace_s=grace_s)
         if cancelled_count:
             logger.warning("handlers given up", extra={"group": self._group, "count": cancelled_count})
@@ -93,6 +105,7 @@ class OrderlyConsumption:
         """New messages are in the cache of a queue."""
         if held.working is None and not self._stopping.is_set():
             held.working = self._tasks.start(self._work(held), name=f"consume {held.queue}")
+            self._watch(held.working)
 
     def settle(self) -> None:
         """Nothing: each call is finished by itself."""
@@ -100,13 +113,18 @@ class OrderlyConsumption:
     async def _work(self, held: HeldQueue) -> None:
         """Consume a queue until it is given up, or nothing is there."""
         call_count = 0
+        self._handlers.scope.enter()
         try:
             while not self._is_over(held) and held.cache.waiting_count:
                 if not self._may_consume(held):
                     await self._lock_again(held)
                     continue
-                async with self._room:
-                    pause_s = await self._consume(held)
+                try:
+                    async with self._room:
+                        pause_s = await self._consume(held)
+                except asyncio.CancelledError as error:
+                    self._handlers.raise_if_ending(error)  # else a handler had its own task cancelled
+                    pause_s = self._pause_s
                 held.make_room()
                 call_count += 1
                 if pause_s:
@@ -120,9 +138,7 @@ class OrderlyConsumption:
         return held.cache.is_dropped or self._stopping.is_set()
 
     def _may_consume(self, held: HeldQueue) -> bool:
-        if self._locks is None:
-            return True
-        return held.cache.is_locked and not held.cache.is_lock_expired(self._clock.now_ms())
+        return self._locks is None or self._locks.is_held(held)
 
     async def _lock_again(self, held: HeldQueue) -> None:
         assert self._locks is not None, "broadcasting needs no lock"
@@ -150,14 +166,27 @@ class OrderlyConsumption:
             taken = held.cache.take_for_order(count_max, now_ms=self._clock.now_ms())
             if not taken:
                 return 0.0
-            handler, messages = self._deliveries.cut(taken)[0]
-            result = await self._handlers.call(handler, messages)
-            if not held.cache.is_dropped:
-                return await self._finish(held, messages, result)
-            if held.is_leaving and self._may_consume(held) and result.verdict not in (Verdict.RETRY, Verdict.ROLLBACK):
-                # The queue is on its way to another member, who waits for this lock, and begins behind what is done.
-                await self._finish(held, messages, result)
-            return 0.0
+            try:
+                return await self._call(held, taken)
+            except BaseException as error:
+                held.cache.put_back(taken)  # neither finished nor back, they would be passed over
+                if not isinstance(error, Exception):
+                    raise
+                logger.exception("call not concluded", extra=self._handlers.describe(taken))
+                return self._clamped(None)
+            finally:
+                if held.is_leaving:
+                    self._on_free()
+
+    async def _call(self, held: HeldQueue, taken: list[MessageView]) -> float:
+        handler, messages = self._deliveries.cut(taken)[0]
+        result = await self._handlers.call(handler, messages)
+        if not held.cache.is_dropped:
+            return await self._finish(held, messages, result)
+        if held.is_leaving and self._may_consume(held) and result.verdict not in (Verdict.RETRY, Verdict.ROLLBACK):
+            # The queue is on its way to another member, who waits for this lock, and begins behind what is done.
+            await self._finish(held, messages, result)
+        return 0.0
 
     async def _finish(self, held: HeldQueue, messages: list[MessageView], result: ConsumeResult) -> float:
         if result.verdict is Verdict.RETRY:
@@ -165,6 +194,11 @@ class OrderlyConsumption:
         if result.verdict is Verdict.ROLLBACK and not self._auto_commit:
             held.cache.put_back()
             return self._clamped(result.pause_s)
+        if result.consumed_count is not None and result.consumed_count < len(messages) and not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "all consumed, not a part: in order there are no parts", extra=self._handlers.describe(messages)
+            )
         if self._auto_commit or result.verdict is Verdict.COMMIT:
             self._commit(held)
         return 0.0

@@ -1,7 +1,8 @@
 """What a handler can say about the messages it was given.
 
-Returning nothing, or anything that is no `ConsumeResult`, means consumed. Raising means: again later, like
-`ConsumeResult.RETRY`, and is logged once.
+Returning nothing, or any value that is no `ConsumeResult`, means consumed. Raising means: again later, like
+`ConsumeResult.RETRY`, and is logged once. What can only be a slip (a method that was not called, a bare `Verdict`)
+counts as raising: see `handlers`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class ConsumeResult:
     | `RETRY` | handed back to the broker, comes again after a delay that grows | comes again after a pause |
     | `retry(delay_level=5)` | comes again after that level's delay; -1: to the dead letters at once | as `RETRY` |
     | `retry(pause_s=0.5)` | as `RETRY` | comes again after that pause |
-    | `consumed(3)` | of a list, the first three are consumed and the rest comes again | consumed |
+    | `consumed(3)` | of a list, the first three are consumed, the rest comes again | all consumed, with a warning |
     | `COMMIT`, `ROLLBACK` | consumed | with `auto_commit=False`: all so far is consumed, or comes again |
     """
 
@@ -46,11 +47,18 @@ class ConsumeResult:
     COMMIT: ClassVar[ConsumeResult]
     ROLLBACK: ClassVar[ConsumeResult]
 
+    def __post_init__(self) -> None:
+        if not -1 <= self.delay_level <= 18:
+            raise IllegalArgument(f"the delay level {self.delay_level} is not one of -1 to 18")
+        if self.pause_s is not None and not self.pause_s >= 0:
+            raise IllegalArgument(f"the pause of {self.pause_s!r} s is no time to wait")
+        count = self.consumed_count
+        if count is not None and (not isinstance(count, int) or count < 0):
+            raise IllegalArgument(f"consumed({count!r}): say how many messages, in whole numbers from 0")
+
     @classmethod
     def retry(cls, *, delay_level: int = 0, pause_s: float | None = None) -> ConsumeResult:
         """Again later: after the delay of a level (1 to 18; -1 for the dead letters), or in order after a pause."""
-        if not -1 <= delay_level <= 18:
-            raise IllegalArgument(f"the delay level {delay_level} is not one of -1 to 18")
         return cls(Verdict.RETRY, delay_level, pause_s)
 
     @classmethod

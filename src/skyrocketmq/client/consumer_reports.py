@@ -67,6 +67,7 @@ async def consume_directly(
     """Let the handler have a message at once, and tell how it went. Nothing is committed or handed back."""
     clock = member.instance.clock
     started = clock.monotonic()
+    member.threads.scope.enter()
     handler, messages = member.deliveries.cut(member.deliveries.restore([message]))[0]
     consumed_as, remark = ConsumeResultName.CR_THROW_EXCEPTION, None
     try:

@@ -76,9 +76,14 @@ def pull_gate(
     is_running: bool,
     is_paused: bool,
     is_orderly: bool,
+    is_locked: bool,
     is_subscribed: bool,
 ) -> PullGate:
-    """Whether a push consumer may pull now; of several reasons against it the first in the family's order."""
+    """Whether a push consumer may pull now; of several reasons against it the first in the family's order.
+
+    `is_locked` is True where no lock is needed. One that was confirmed too long ago is none: another member may have
+    the queue, and a pull would store our offset over its own.
+    """
     if cache.is_dropped:
         return PullGate.DROPPED
     if not is_running:
@@ -88,6 +93,6 @@ def pull_gate(
     gate = cache_gate(cache, limits, is_orderly=is_orderly)
     if gate is not PullGate.OPEN:
         return gate
-    if is_orderly and not cache.is_locked:
+    if not is_locked:
         return PullGate.NOT_LOCKED
     return PullGate.OPEN if is_subscribed else PullGate.NO_SUBSCRIPTION

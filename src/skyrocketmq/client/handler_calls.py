@@ -1,4 +1,9 @@
-"""Calling the user's handler: its result, or what its failure means. Logged here, once, and nowhere else."""
+"""Calling the user's handler: its result, or what its failure means. Logged here, once, and nowhere else.
+
+A handler may have the task cancelled that it runs in (a timeout of its own that went wrong, say). That is a failure
+like any other, and must not end the worker. Only the consumer ends its workers: it is ending once the `watched` task,
+which lives as long as the consumer works, is done or being cancelled, by `stop` or together with all tasks of the loop.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +31,12 @@ class HandlerCalls:
     """The calls of one consumer's handlers, with the figures about them."""
 
     def __init__(self, group: str, *, threads: HandlerThreads, stats: ConsumeStats, clock: Clock) -> None:
+        self.scope = threads.scope
         self._group = group
         self._threads = threads
         self._stats = stats
         self._clock = clock
+        self.watched: asyncio.Task[None] | None = None
 
     async def call(self, handler: MessageHandler | None, messages: list[MessageView]) -> ConsumeResult:
         """Let the handler have the messages. Whatever it raises means: again later."""
@@ -46,11 +53,19 @@ class HandlerCalls:
 
     def failed(self, messages: list[MessageView], error: BaseException) -> ConsumeResult:
         """What a handler raised means: again later. Raises it again if it is the consumer that is being stopped."""
-        if isinstance(error, asyncio.CancelledError):
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise error  # otherwise something that the handler waited for was cancelled
+        self.raise_if_ending(error)
         return self._failed(messages, error)
+
+    def raise_if_ending(self, error: BaseException) -> None:
+        """Let a cancellation through if the consumer ends; take it back if it was meant for a handler."""
+        task = asyncio.current_task()
+        if not isinstance(error, asyncio.CancelledError) or task is None or not task.cancelling():
+            return  # a cancellation that is not this task's: of something that the handler waited for
+        watched = self.watched
+        if watched is None or watched.done() or watched.cancelling():
+            raise error
+        while task.uncancel():
+            pass
 
     def submit(
         self,
@@ -67,25 +82,24 @@ class HandlerCalls:
         """
         clock, function, argument = self._clock, handler.function, handler.argument(messages)
 
-        def job() -> tuple[object, float] | None:
+        def job() -> tuple[ConsumeResult | Awaitable[object], float] | None:
             if not begin():
                 return None
             started = clock.monotonic()
-            return function(argument), clock.monotonic() - started
+            returned = function(argument)
+            seconds = clock.monotonic() - started
+            return (returned if isawaitable(returned) else result_of(returned)), seconds
 
-        def ended(outcome: tuple[object, float] | None, error: BaseException | None) -> None:
+        def ended(outcome: tuple[ConsumeResult | Awaitable[object], float] | None, error: BaseException | None) -> None:
             if error is not None:
                 result = self._failed(messages, error)
                 self.note(messages, result, 0.0)
                 done(result)
             elif outcome is not None:
                 returned, seconds = outcome
-                if isawaitable(returned):
-                    done(returned)
-                    return
-                result = result_of(returned)
-                self.note(messages, result, seconds)
-                done(result)
+                if isinstance(returned, ConsumeResult):
+                    self.note(messages, returned, seconds)
+                done(returned)
 
         self._threads.submit(job, ended)
 
@@ -122,4 +136,4 @@ def failed_messages(result: ConsumeResult, messages: list[MessageView]) -> list[
     """Those that are to come again."""
     if result.verdict is Verdict.RETRY:
         return messages
-    return [] if result.consumed_count is None else messages[max(0, result.consumed_count) :]
+    return [] if result.consumed_count is None else messages[result.consumed_count :]

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from skyrocketmq.client.handler_scope import HandlerScope
 from skyrocketmq.ports import Clock
 
 __all__ = ["HandlerThreads"]
@@ -26,6 +27,7 @@ class HandlerThreads:
     """Up to so many threads, started as they are needed. Everything but the jobs themselves runs on the loop."""
 
     def __init__(self, count_max: int, *, name: str) -> None:
+        self.scope = HandlerScope()
         self._count_max = count_max
         self._name = name
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
@@ -67,6 +69,7 @@ class HandlerThreads:
     def _work(self) -> None:
         jobs, outcomes, loop = self._jobs, self._outcomes, self._loop
         assert loop is not None, "threads are started by the loop"
+        self.scope.enter()
         while True:
             taken = jobs.get()
             if taken is None:

@@ -2,16 +2,27 @@
 
 An async handler runs on the loop. A plain function runs in a thread of the consumer's pool, so that one that blocks
 holds up nothing but its own messages.
+
+What cannot have been meant is refused, for otherwise messages would count as consumed that nobody has looked at: a
+function with `yield` in it, whose body never runs, when it is subscribed; a result that is no result but a function
+(`ConsumeResult.retry` without its parentheses), a generator or a bare `Verdict`, as a failure of the call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from inspect import isawaitable, iscoroutinefunction
+from inspect import (
+    isasyncgen,
+    isasyncgenfunction,
+    isawaitable,
+    iscoroutinefunction,
+    isgenerator,
+    isgeneratorfunction,
+)
 from typing import Any, Final
 
-from skyrocketmq.client.consume_result import ConsumeResult
+from skyrocketmq.client.consume_result import ConsumeResult, Verdict
 from skyrocketmq.client.handler_threads import HandlerThreads
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model import MessageView
@@ -46,8 +57,15 @@ class MessageHandler:
 
 
 def result_of(outcome: object) -> ConsumeResult:
-    """What a handler's return value means: consumed, unless it says otherwise."""
-    return outcome if isinstance(outcome, ConsumeResult) else ConsumeResult.SUCCESS
+    """What a handler's return value means: consumed, unless it says otherwise. Raises for what can only be a slip."""
+    if isinstance(outcome, ConsumeResult):
+        return outcome
+    if callable(outcome) or isinstance(outcome, Verdict) or isgenerator(outcome) or isasyncgen(outcome):
+        raise IllegalArgument(
+            f"the handler returned {outcome!r}: return nothing, or a ConsumeResult such as ConsumeResult.RETRY or "
+            "ConsumeResult.retry(delay_level=3)"
+        )
+    return ConsumeResult.SUCCESS
 
 
 def handler_of(function: Callable[[Any], object | Awaitable[object]], *, batch: int | None) -> MessageHandler:
@@ -56,5 +74,10 @@ def handler_of(function: Callable[[Any], object | Awaitable[object]], *, batch: 
         raise IllegalArgument(f"the handler {function!r} cannot be called")
     if batch is not None and not 1 <= batch <= BATCH_MAX:
         raise IllegalArgument(f"batch = {batch} is not from 1 to {BATCH_MAX}")
-    is_async = iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+    called = getattr(function, "__call__", None)  # noqa: B004
+    if any(isgeneratorfunction(each) or isasyncgenfunction(each) for each in (function, called)):
+        raise IllegalArgument(
+            f"the handler {function!r} has 'yield' in it, so that a call runs nothing: return a ConsumeResult instead"
+        )
+    is_async = iscoroutinefunction(function) or iscoroutinefunction(called)
     return MessageHandler(function, is_async, batch)

@@ -29,6 +29,7 @@ class HeldQueue:
         "error",
         "is_introduced",
         "is_leaving",
+        "is_lost",
         "is_of_one_topic",
         "next_offset",
         "processing",
@@ -46,6 +47,7 @@ class HeldQueue:
         self.error: MQError | None = None  # of the last pull, until the next one is under way
         self.is_introduced = True  # False: its broker did not know this consumer when it was asked last
         self.is_leaving = False
+        self.is_lost = False  # another member has it, or had it: what is known here of its offset is out of date
         self.is_of_one_topic = not is_retry_topic(queue.topic)
         self.done: list[MessageView] = []  # consumed, and not yet taken from the cache
         self.done_call_count = 0
@@ -76,9 +78,14 @@ class HeldQueue:
     def leave(self) -> None:
         """About to go to another member: nothing is begun any more, but a handler that runs in order may finish, and
         its result counts, for until the queue is let go nobody else reads it."""
-        is_lost = self.cache.is_dropped and not self.is_leaving
+        is_abandoned = self.cache.is_dropped and not self.is_leaving
         self.drop()
-        self.is_leaving = not is_lost
+        self.is_leaving = not is_abandoned
+
+    def lose(self) -> None:
+        """Gone to another member already."""
+        self.is_lost = True
+        self.drop()
 
     def drop(self) -> None:
         """No longer this consumer's: what is under way is let lie. Dropping twice is harmless."""

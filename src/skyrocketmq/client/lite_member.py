@@ -55,7 +55,6 @@ class LiteParts:
     instance: ClientInstance
     queues: LiteQueues
     offsets: OffsetStore
-    gateway: BrokerOffsets
     rebalancer: Rebalancer
     started_ms: int
 
@@ -106,8 +105,11 @@ class LiteMember:
         )
         opened.push_async_callback(leave_consumer, self, instance)
         opened.callback(instance.watch_connections(on_connection_change))
-        gateway = BrokerOffsets(instance.calls, self.wire_group)
-        offsets = self._open_local_offsets(instance, opened) if self._broadcasting else RemoteOffsets(gateway)
+        offsets: OffsetStore
+        if self._broadcasting:
+            offsets = self._open_local_offsets(instance, opened)
+        else:
+            offsets = RemoteOffsets(BrokerOffsets(instance.calls, self.wire_group))
         await offsets.load()
         queues = LiteQueues(
             instance,
@@ -121,7 +123,7 @@ class LiteMember:
         rebalancer = Rebalancer(
             instance, self.wire_group, self, strategy=self._allocation, is_broadcasting=self._broadcasting
         )
-        self.parts = LiteParts(instance, queues, offsets, gateway, rebalancer, instance.clock.now_ms())
+        self.parts = LiteParts(instance, queues, offsets, rebalancer, instance.clock.now_ms())
         opened.push_async_callback(self._commit_last)
         await instance.routes.refresh_all(self.topics())
         await instance.heartbeats.send()
@@ -141,7 +143,8 @@ class LiteMember:
     async def _commit_last(self) -> None:
         if self.commits_finished:
             self.note_finished()
-        await self.store_offsets()
+        if self.parts is not None:
+            await self.parts.offsets.persist_all(list(self.parts.queues.held), wait_for_answer=True)
 
     # --------------------------------------------------------------------------------------------------------- offsets
 
@@ -158,12 +161,6 @@ class LiteMember:
             for queue, held in self.parts.queues.held.items():
                 if held.handed_offset is not None:
                     self.parts.offsets.update(queue, held.handed_offset)
-
-    async def store_offsets(self) -> None:
-        """Store what counts as consumed, and wait until it is."""
-        if self.parts is not None:
-            with self.parts.gateway.answered():
-                await self.parts.offsets.persist_all(list(self.parts.queues.held))
 
     async def find_committed(self, queue: MessageQueue) -> QueueOffset | None:
         """What is stored for a queue; what is only noted here is left alone."""

@@ -222,14 +222,21 @@ class LitePullConsumer(ClientLife):
     # --------------------------------------------------------------------------------------------------------- offsets
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Store what was handed out so far, or these offsets; it is stored when this returns."""
+        """Store what was handed out so far, or these offsets; it is stored when this returns.
+
+        Raises what a broker said, or that it could not be asked: then commit once more. `IllegalArgument` for a queue
+        that is not read now: it has gone to another member, who has its own offset.
+        """
         parts = self._started()
         if offsets is None:
             self._member.note_handed()
         else:
-            for queue, offset in offsets.items():
-                parts.offsets.update(self._names.wrap_queue(queue), offset)
-        await self._member.store_offsets()
+            noted = {self._names.wrap_queue(queue): offset for queue, offset in offsets.items()}
+            for queue in noted.keys() - parts.queues.held.keys():
+                raise IllegalArgument(f"the queue {queue} is not one of those that are read now: see 'assigned'")
+            for queue, offset in noted.items():
+                parts.offsets.update(queue, offset)
+        await parts.offsets.store(list(parts.queues.held))
 
     async def committed(self, queue: MessageQueue) -> QueueOffset | None:
         """How far the group is in a queue, as it is stored."""

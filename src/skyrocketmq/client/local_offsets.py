@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from skyrocketmq.client.offset_store import OffsetTable
-from skyrocketmq.errors import ProtocolError
+from skyrocketmq.errors import ProtocolError, StoreError
 from skyrocketmq.model import MessageQueue, QueueOffset
 from skyrocketmq.ports import Disk
 from skyrocketmq.store.config_file import ConfigFile
@@ -69,10 +69,16 @@ class LocalOffsets(OffsetTable):
             self._offsets[queue] = offset
         return offset
 
-    async def persist(self, queue: MessageQueue) -> None:
+    async def persist(self, queue: MessageQueue, *, wait_for_answer: bool = False) -> None:
         """Nothing: nobody else goes on with a broadcasting consumer's queue."""
 
-    async def persist_all(self, held: Collection[MessageQueue]) -> None:
+    async def persist_all(self, held: Collection[MessageQueue], *, wait_for_answer: bool = False) -> None:
+        try:
+            await self.store(held)
+        except StoreError as error:
+            logger.error("offsets not persisted", extra={"path": str(self.path), "error": str(error)})
+
+    async def store(self, held: Collection[MessageQueue]) -> None:
         """Rewrite the file with the queues that are held, if something has changed."""
         if not held:
             return
@@ -84,9 +90,8 @@ class LocalOffsets(OffsetTable):
             try:
                 await self._disk.run(self._file.save_bytes, data)
             except OSError as error:
-                logger.error("offsets not persisted", extra={"path": str(self.path), "error": str(error)})
-            else:
-                self._saved = data
+                raise StoreError(f"the offsets were not written to {self.path}: {error.strerror or error}") from error
+            self._saved = data
 
     def forget(self, queue: MessageQueue) -> None:
         """Nothing: the queue stays this consumer's."""

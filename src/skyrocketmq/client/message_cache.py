@@ -88,6 +88,10 @@ class MessageCache:
     def is_lock_expired(self, now_ms: int) -> bool:
         return now_ms - self.last_lock_ms > LOCK_LIFE_MS
 
+    def has_lock(self, now_ms: int) -> bool:
+        """Whether the broker has confirmed the lock lately: nobody else reads the queue."""
+        return self.is_locked and not self.is_lock_expired(now_ms)
+
     def is_pull_expired(self, now_ms: int) -> bool:
         return now_ms - self.last_pull_ms > PULL_IDLE_MS
 

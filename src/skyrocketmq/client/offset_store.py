@@ -6,7 +6,7 @@ and keeps its own in a file (`local_offsets.LocalOffsets`).
 
 Rule 1: None means that nothing is stored. That nothing could be found out is an exception: beginning a queue at the
 wrong place because a broker was slow to answer would lose messages or repeat millions of them.
-Rule 2: to persist is best effort. What fails is logged and goes with the next round.
+Rule 2: to persist is best effort. What fails is logged and goes with the next round. To `store` is not: it raises.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import logging
 from collections.abc import Collection
 from typing import Protocol
 
-from skyrocketmq.errors import MQError
+from skyrocketmq.errors import MQError, NetError
 from skyrocketmq.model import MessageQueue, QueueOffset
 
 __all__ = ["OffsetGateway", "OffsetStore", "OffsetTable", "RemoteOffsets"]
@@ -46,12 +46,16 @@ class OffsetStore(Protocol):
         """What is stored; memory takes it over."""
         ...
 
-    async def persist(self, queue: MessageQueue) -> None:
+    async def persist(self, queue: MessageQueue, *, wait_for_answer: bool = False) -> None:
         """Store the offset of a queue that is being given up."""
         ...
 
-    async def persist_all(self, held: Collection[MessageQueue]) -> None:
+    async def persist_all(self, held: Collection[MessageQueue], *, wait_for_answer: bool = False) -> None:
         """Store the offsets of the queues that the consumer holds now."""
+        ...
+
+    async def store(self, held: Collection[MessageQueue]) -> None:
+        """The same, and raise an `MQError` unless all of them are stored."""
         ...
 
     def forget(self, queue: MessageQueue) -> None:
@@ -88,7 +92,7 @@ class OffsetGateway(Protocol):
         """The stored offset, None if the broker has none; raises an `MQError` if it cannot be found out."""
         ...
 
-    async def send_offset(self, queue: MessageQueue, offset: QueueOffset) -> None:
+    async def send_offset(self, queue: MessageQueue, offset: QueueOffset, *, wait_for_answer: bool) -> None:
         """Store an offset at the queue's broker; may raise an `MQError`."""
         ...
 
@@ -113,25 +117,44 @@ class RemoteOffsets(OffsetTable):
             self._offsets[queue] = offset
         return offset
 
-    async def persist(self, queue: MessageQueue) -> None:
-        offset = self._offsets.get(queue)
-        if offset is not None:
-            await self._send(queue, offset)
+    async def persist(self, queue: MessageQueue, *, wait_for_answer: bool = False) -> None:
+        await self.persist_all([queue], wait_for_answer=wait_for_answer)
 
-    async def persist_all(self, held: Collection[MessageQueue]) -> None:
-        """All of them, changed or not: a broker may have lost its last seconds. Queues not held are forgotten."""
-        if not held:
-            return
-        for queue in self._offsets.keys() - set(held):
-            del self._offsets[queue]
-        for queue, offset in list(self._offsets.items()):
-            await self._send(queue, offset)
+    async def persist_all(self, held: Collection[MessageQueue], *, wait_for_answer: bool = False) -> None:
+        """All of them, changed or not: a broker may have lost its last seconds."""
+        for queue, error in await self._send(held, wait_for_answer=wait_for_answer):
+            extra = {"queue": str(queue), "offset": self._offsets.get(queue), "error": str(error)}
+            logger.warning("offset not persisted", extra=extra)
+
+    async def store(self, held: Collection[MessageQueue]) -> None:
+        failed = await self._send(held, wait_for_answer=True)
+        if failed:
+            error = failed[0][1]
+            error.add_note(
+                f"offsets not stored: {', '.join(str(queue) for queue, _ in failed)}. Commit them once more."
+            )
+            raise error
 
     def forget(self, queue: MessageQueue) -> None:
         self._offsets.pop(queue, None)
 
-    async def _send(self, queue: MessageQueue, offset: QueueOffset) -> None:
-        try:
-            await self._gateway.send_offset(queue, offset)
-        except MQError as error:
-            logger.warning("offset not persisted", extra={"queue": str(queue), "offset": offset, "error": str(error)})
+    async def _send(
+        self, queues: Collection[MessageQueue], *, wait_for_answer: bool
+    ) -> list[tuple[MessageQueue, MQError]]:
+        """Send what is known of these queues; those that failed. A broker that does not answer is waited for once."""
+        failed: list[tuple[MessageQueue, MQError]] = []
+        silent: dict[str, NetError] = {}
+        for queue in queues:
+            offset = self._offsets.get(queue)
+            if offset is None:
+                continue
+            if queue.broker_name in silent:
+                failed.append((queue, silent[queue.broker_name]))
+                continue
+            try:
+                await self._gateway.send_offset(queue, offset, wait_for_answer=wait_for_answer)
+            except MQError as error:
+                failed.append((queue, error))
+                if wait_for_answer and isinstance(error, NetError):
+                    silent[queue.broker_name] = error
+        return failed

@@ -190,6 +190,8 @@ class PushConsumer(ClientLife):
     def unsubscribe(self, topic: str) -> None:
         """Let a topic be; messages of it that wait for another attempt wait on."""
         if self._subscriptions.remove(topic):
+            if self._member is not None:
+                self._member.let_topic_go(with_namespace(topic, namespace=self._settings.namespace))
             self._subscriptions_changed()
 
     def _subscriptions_changed(self) -> None:
@@ -239,12 +241,30 @@ class PushConsumer(ClientLife):
         self._member = member
         await member.start()
 
+    def _closing_begins(self) -> None:
+        if self._member is not None:
+            self._member.halt()
+
     def _closed(self) -> None:
         self._member = self._tracing.tracer = None
 
     async def run(self) -> None:
         """Wait until the consumer is closed; raises if it has failed by a fault of its own."""
         await asyncio.shield(self._started().ended)
+        if self._closing is not None:
+            await asyncio.wait([self._closing])
+
+    def stop(self) -> None:
+        """Ask for the end, and return at once: `run` returns when it has come. For handlers, and for signals.
+
+        Handlers that run may finish, as with `close`; the one that asks, too, and its result counts.
+        """
+        self._started()
+        self._begin_closing()
+
+    @property
+    def is_in_handler(self) -> bool:
+        return self._member is not None and self._member.threads.scope.is_entered
 
     def pause(self) -> None:
         """Fetch no more until `resume`; what is fetched already is handled."""

@@ -34,8 +34,8 @@ from skyrocketmq.client.rebalance import Rebalancer
 from skyrocketmq.client.send_back import SendBack
 from skyrocketmq.client.start_offsets import StartPoint
 from skyrocketmq.client.subscriptions import Subscriptions
-from skyrocketmq.errors import MQError
-from skyrocketmq.model import TAG_EXPRESSION, MessageQueue
+from skyrocketmq.errors import MQError, NetError
+from skyrocketmq.model import TAG_EXPRESSION, MessageQueue, SubscriptionData
 from skyrocketmq.net.tasks import Tasks
 
 __all__ = ["PushMember"]
@@ -65,8 +65,7 @@ class PushMember:
         self._options = options
         self._subscriptions = subscriptions
         self._start_point = start_point
-        self._gateway = BrokerOffsets(instance.calls, group)
-        self.offsets: OffsetStore = local_offsets or RemoteOffsets(self._gateway)
+        self.offsets: OffsetStore = local_offsets or RemoteOffsets(BrokerOffsets(instance.calls, group))
         self.stats = ConsumeStats()
         self.held: dict[MessageQueue, HeldQueue] = {}
         self.threads = HandlerThreads(options.concurrency, name=group)
@@ -75,7 +74,9 @@ class PushMember:
         # A broadcasting member reads a copy of its own and needs no lock. Java's ask for one before the first message
         # all the same, so that of two members the second waits until the first one's lock has run out.
         needs_locks = options.orderly and not options.broadcasting
-        self._locks = BrokerLocks(instance, group, on_lost=self._lock_lost) if needs_locks else None
+        self._locks: BrokerLocks | None = None
+        if needs_locks:
+            self._locks = BrokerLocks(instance, group, offsets=self.offsets, on_lost=self._lock_lost)
         self._concurrent: ConcurrentConsumption | None = None
         self._consumption = self._make_consumption()
         self._pulling = PushPulling(
@@ -87,6 +88,7 @@ class PushMember:
             offsets=self.offsets,
             consumption=self._consumption,
             stats=self.stats,
+            locks=self._locks,
             on_moved=self._offset_moved,
         )
         self._pulling.limits = options.limits
@@ -113,6 +115,8 @@ class PushMember:
                 pause_s=options.pause_s,
                 retry_count_max=options.retries,
                 auto_commit=options.auto_commit,
+                watch=self._watch,
+                on_free=self.wake,
                 clock=clock,
             )
         self._concurrent = ConcurrentConsumption(
@@ -122,6 +126,7 @@ class PushMember:
             handlers=self.handlers,
             offsets=self.offsets,
             send_back=None if options.broadcasting else send_back,
+            watch=self._watch,
             clock=clock,
         )
         return self._concurrent
@@ -135,8 +140,10 @@ class PushMember:
         await instance.routes.refresh_all(self.shared_topics())
         await self._check_filters()
         await instance.heartbeats.send()
+        rebalancing = self._loops.start(self._rebalancer.run(), name=f"rebalance {self._group}")
+        self._watch(rebalancing)
+        self.handlers.watched = rebalancing
         self._consumption.start()
-        self._watch(self._loops.start(self._rebalancer.run(), name=f"rebalance {self._group}"))
         background = await self._opened.enter_async_context(Background(self._clock))
         background.every(SAMPLE_INTERVAL_S, lambda: self.stats.sample(self._clock.monotonic()))
         if self._locks is not None:
@@ -145,22 +152,37 @@ class PushMember:
             background.every(self._options.consume_timeout_s, self._pass_on_overdue)
 
     async def _check_filters(self) -> None:
-        """A broker has to agree to anything that is more than tags; its refusal ends the start."""
-        instance = self.instance
+        """A broker has to agree to anything that is more than tags; its refusal ends the start.
+
+        One that cannot be reached does not: another is asked, and if there is none, each says so with the first pull.
+        """
         for data in self._subscriptions.all():
-            if (data.expression_type or TAG_EXPRESSION) == TAG_EXPRESSION:
-                continue
-            address = instance.routes.any_broker(data.topic, instance.chance)
-            if address is not None:
+            if (data.expression_type or TAG_EXPRESSION) != TAG_EXPRESSION:
+                await self._check_filter(data)
+
+    async def _check_filter(self, data: SubscriptionData) -> None:
+        instance = self.instance
+        for address in instance.routes.any_brokers(data.topic, instance.chance):
+            try:
                 await instance.calls.check_subscription(instance.client_id, self._group, data, address=address)
+            except NetError as error:
+                logger.warning("filter not checked", extra={"broker": address, "reason": str(error)})
+            else:
+                return
+
+    def halt(self) -> None:
+        """Begin no more calls of handlers: the end is near."""
+        self._consumption.halt()
 
     async def stop(self) -> None:
-        """Pull no more, let handlers finish, store the offsets, give the queues back."""
-        await self._opened.aclose()
+        """Pull no more, let handlers finish, store the offsets, give the queues back.
+
+        Locks are renewed as long as a handler runs: until then nobody else may begin with its queue.
+        """
         await self._loops.finish(clock=self._clock, grace_s=0.0)
         await self._consumption.stop(grace_s=self._options.stop_grace_s)
-        with self._gateway.answered():
-            await self.offsets.persist_all(list(self.held))
+        await self._opened.aclose()
+        await self.offsets.persist_all(self._own_queues(), wait_for_answer=True)
         if self._locks is not None:
             await self._locks.unlock(list(self.held))
         for held in self.held.values():
@@ -182,10 +204,11 @@ class PushMember:
         task.add_done_callback(look)
 
     def pause(self, is_paused: bool) -> None:
-        """Stop or go on pulling and rebalancing; what is cached is consumed."""
-        self._pulling.is_paused = self._rebalancer.is_paused = is_paused
-        if not is_paused:
-            self._rebalancer.wake()
+        """Stop or go on pulling; what is cached is consumed.
+
+        The division of queues goes on: one that has gone to a new member must be given up, or two would store offsets.
+        """
+        self._pulling.is_paused = is_paused
 
     @property
     def is_paused(self) -> bool:
@@ -206,6 +229,13 @@ class PushMember:
         self.instance.heartbeats.send_soon()
         self.wake()
 
+    def let_topic_go(self, wire_topic: str) -> None:
+        """A topic is no longer subscribed: nothing of it is begun any more, and its queues go with the next round."""
+        self._consumption.settle()
+        for held in self.held.values():
+            if held.queue.topic == wire_topic:
+                held.leave()
+
     def wake(self) -> None:
         """Queues or members may have changed."""
         self._rebalancer.wake()
@@ -224,6 +254,7 @@ class PushMember:
 
     async def take_over(self, queue: MessageQueue) -> bool:
         """Begin with a queue where its group left off; False if that cannot be done now."""
+        asked_ms = self._clock.now_ms()
         if self._locks is not None and not await self._locks.lock(queue):
             return False
         self.offsets.forget(queue)
@@ -236,6 +267,7 @@ class PushMember:
             return False
         held = HeldQueue(queue, next_offset=offset, now_ms=self._clock.now_ms())
         held.cache.is_locked = self._options.orderly
+        held.cache.last_lock_ms = asked_ms
         self.held[queue] = held
         held.pulling = self._loops.start(self._pulling.run(held), name=f"pull {queue}")
         self._watch(held.pulling)
@@ -264,15 +296,20 @@ class PushMember:
             logger.info("queue not free yet", extra={"group": self._group, "queue": str(held.queue)})
             return False
 
-    async def _let_go(self, held: HeldQueue) -> None:
-        """Store the offset of a dropped queue, and forget it."""
+    def _is_own(self, held: HeldQueue) -> bool:
+        """Whether nobody else can have stored an offset of this queue."""
+        return self._locks is None or self._locks.is_held(held)
+
+    def _own_queues(self) -> list[MessageQueue]:
+        return [queue for queue, held in self.held.items() if self._is_own(held)]
+
+    async def _let_go(self, held: HeldQueue, *, wait_for_answer: bool = False) -> None:
+        """Store the offset of a dropped queue, unless its next owner is at work already, and forget it."""
         held.drop()
         queue = held.queue
-        if self._locks is not None:
-            with self._gateway.answered():  # in order, the next member must not begin before it is stored
-                await self.offsets.persist(queue)
-        else:
-            await self.offsets.persist(queue)
+        if self._is_own(held):
+            # In order, the next member must not begin before it is stored.
+            await self.offsets.persist(queue, wait_for_answer=wait_for_answer or self._locks is not None)
         self.offsets.forget(queue)
         if self.held.get(queue) is held:
             del self.held[queue]
@@ -304,19 +341,18 @@ class PushMember:
                 continue
             async with held.processing:
                 self.offsets.update(queue, offset)
-            with self._gateway.answered():
-                await self._let_go(held)
+            await self._let_go(held, wait_for_answer=True)
         self._rebalancer.wake()
 
     def _lock_lost(self, held: HeldQueue) -> None:
-        held.drop()
+        held.lose()
         self._rebalancer.wake()
 
     # ------------------------------------------------------------------------------------------------------ background
 
     async def persist_offsets(self) -> None:
         self._consumption.settle()
-        await self.offsets.persist_all(list(self.held))
+        await self.offsets.persist_all(self._own_queues())
 
     async def _renew_locks(self) -> None:
         assert self._locks is not None, "only orderly consumers have locks"

@@ -22,6 +22,10 @@ RANGES: Final[dict[str, tuple[float, float]]] = {
     "cache_span_max": (1, 65_535),
     "topic_cache_count_max": (1, 6_553_500),
     "topic_cache_mib_max": (1, 102_400),
+    "consume_timeout_s": (0.001, INT32_MAX),
+    "retry_count_max": (-1, INT32_MAX),
+    "pause_s": (0, INT32_MAX),
+    "stop_grace_s": (0, INT32_MAX),
 }
 
 
@@ -41,7 +45,7 @@ class PushOptions:
     topic_cache_count_max: int | None = None  # of all queues together
     topic_cache_mib_max: int | None = None
     consume_timeout_s: float = 900.0  # a message that a handler has for so long is handed back
-    retry_count_max: int | None = None  # None: 16, and without end in order
+    retry_count_max: int | None = None  # None, or -1 as in Java: 16, and without end in order
     pause_s: float = 1.0  # in order: before a message is tried again
     auto_commit: bool = True
     post_subscription: bool = False  # send the expression with each pull
@@ -56,7 +60,7 @@ class PushOptions:
     @property
     def retries(self) -> int:
         """How often a message is tried again."""
-        if self.retry_count_max is not None:
+        if self.retry_count_max is not None and self.retry_count_max >= 0:
             return self.retry_count_max
         return INT32_MAX if self.orderly else RETRY_COUNT_MAX
 

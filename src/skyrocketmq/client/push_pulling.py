@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from skyrocketmq.client.broker_locks import BrokerLocks
 from skyrocketmq.client.consume_stats import ConsumeStats
 from skyrocketmq.client.deliveries import Deliveries
 from skyrocketmq.client.flow_control import FlowLimits, PullGate, pull_gate
@@ -49,11 +50,16 @@ class Consumption(Protocol):
         """Let offsets move past all that is consumed."""
         ...
 
+    def halt(self) -> None:
+        """Begin no more calls of handlers."""
+        ...
+
     async def stop(self, *, grace_s: float) -> None: ...
 
 
 class PushPulling:
-    """The loops of one consumer. `on_moved` is called with a queue whose offset a broker refuses, and a better one."""
+    """The loops of one consumer. `locks` are those without which nothing is pulled, None if none are needed; `on_moved`
+    is called with a queue whose offset a broker refuses, and a better one."""
 
     def __init__(
         self,
@@ -66,6 +72,7 @@ class PushPulling:
         offsets: OffsetStore,
         consumption: Consumption,
         stats: ConsumeStats,
+        locks: BrokerLocks | None,
         on_moved: Callable[[HeldQueue, int], object],
     ) -> None:
         self._instance = instance
@@ -77,6 +84,7 @@ class PushPulling:
         self._offsets = offsets
         self._consumption = consumption
         self._stats = stats
+        self._locks = locks
         self._on_moved = on_moved
         self._pulls = Pulls(instance, group)
         self._failing: set[str] = set()
@@ -91,6 +99,7 @@ class PushPulling:
             is_running=True,
             is_paused=self.is_paused,
             is_orderly=self._options.orderly,
+            is_locked=self._locks is None or self._locks.is_held(held),
             is_subscribed=subscription is not None,
         )
 
@@ -113,8 +122,12 @@ class PushPulling:
         seconds = (gate.wait_ms or 0) / 1000
         if gate in CACHE_FULL:
             await held.wait_for_room(self.limits.queue_count_max * 3 // 4, seconds, clock=self._clock)
-        else:
-            await self._clock.sleep(seconds)
+            return
+        if gate is PullGate.NOT_LOCKED and self._locks is not None:
+            await self._locks.renew([held])  # not only with the next round of all locks: its broker may be back
+            if self._locks.is_held(held):
+                return
+        await self._clock.sleep(seconds)
 
     async def _pull(self, held: HeldQueue, subscription: SubscriptionData) -> float:
         """One request and what follows from its answer; how long to wait before the next."""

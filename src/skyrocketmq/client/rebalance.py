@@ -72,7 +72,6 @@ class Rebalancer:
         self._strategy = strategy
         self._is_broadcasting = is_broadcasting
         self._wanted = asyncio.Event()
-        self.is_paused = False
 
     def wake(self) -> None:
         """Something has changed: have a round now."""
@@ -84,7 +83,7 @@ class Rebalancer:
         while True:
             self._wanted.clear()
             try:
-                is_finished = self.is_paused or await self.rebalance()
+                is_finished = await self.rebalance()
             except Exception:
                 logger.exception("rebalance failed", extra={"group": self._group})
                 is_finished = False

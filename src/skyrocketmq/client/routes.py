@@ -4,7 +4,7 @@ Rule 1: what was once learnt stays until something else is learnt. A name server
         topic because its brokers are down, takes nothing away.
 Rule 2: a topic that somebody uses is refreshed every 30 s. One that is unsettled (unknown, taken from the template of
         automatic creation, or short of a broker that it had) is looked after more often, every second at first, so that
-        a broker that comes back is in use again soon.
+        a broker that comes back is in use again soon. One that was only suspected is settled after half a minute.
 Rule 3: one question a topic at a time, however many wait for its answer.
 """
 
@@ -92,9 +92,15 @@ class Routes:
         queues = self._writable.get(topic)
         if queues:
             return queues
+        route = self._routes.get(topic)
+        if route is None:
+            raise NoRoute(
+                f"no queue of topic {topic} can be made after the template {template}: its brokers have no master now, "
+                "or its permission does not allow writing; create the topic"
+            )
         raise NoRoute(
             f"no queue of topic {topic} can be written: its brokers "
-            f"({', '.join(sorted(addresses_of(self._routes[topic]))) or 'none'}) have no master now, or the topic's "
+            f"({', '.join(sorted(addresses_of(route))) or 'none'}) have no master now, or the topic's "
             "permission does not allow it"
         )
 
@@ -127,13 +133,15 @@ class Routes:
         return self._addresses.get(broker_name, {}).get(MASTER_ID)
 
     def any_broker(self, topic: str, chance: random.Random) -> str | None:
-        """The address of some broker of a topic: a random one's master, else one of its slaves."""
+        """The address of some broker of a topic."""
+        return next(iter(self.any_brokers(topic, chance)), None)
+
+    def any_brokers(self, topic: str, chance: random.Random) -> list[str]:
+        """One address of each broker of a topic, in any order: its master's, else that of one of its slaves."""
         route = self._routes.get(topic)
         brokers = [broker for broker in route.broker_datas if broker.broker_addrs] if route else []
-        if not brokers:
-            return None
-        broker = chance.choice(brokers)
-        return broker.master_address or chance.choice(list(broker.broker_addrs.values()))
+        chance.shuffle(brokers)
+        return [broker.master_address or chance.choice(list(broker.broker_addrs.values())) for broker in brokers]
 
     def known_addresses(self, *, masters_only: bool) -> list[str]:
         """The addresses of all brokers."""
@@ -219,20 +227,29 @@ class Routes:
     def _unsettle(self, topic: str) -> None:
         self._unsettled.setdefault(topic, self._clock.monotonic())
 
+    def _settle(self, topic: str) -> None:
+        """A topic has the route it had. After a while of that it was suspected for nothing, unless a broker is gone."""
+        since = self._unsettled.get(topic)
+        is_old = since is not None and self._clock.monotonic() - since >= self._interval_s
+        if is_old and not self._missing.get(topic):
+            del self._unsettled[topic]
+
     def _learn(self, topic: str, route: TopicRoute) -> None:
         before = self._routes.get(topic)
         if before is not None and is_same_route(before, route):
+            self._settle(topic)
             return
         self._routes[topic] = route
         self._addresses.update(addresses_of(route))
         self._writable[topic] = writable_queues(topic, route)
         self._readable[topic] = readable_queues(topic, route)
         brokers_before = addresses_of(before).keys() if before is not None else frozenset[str]()
-        self._missing[topic] = (self._missing.get(topic, frozenset()) | brokers_before) - addresses_of(route).keys()
-        if self._missing[topic]:
-            self._unsettle(topic)
-        else:
+        missing_before = self._missing.get(topic, frozenset[str]())
+        missing = self._missing[topic] = (missing_before | brokers_before) - addresses_of(route).keys()
+        if not missing or missing - missing_before:
             self._unsettled.pop(topic, None)
+        if missing:
+            self._unsettle(topic)  # and if it is short of one more, from now on
         logger.info("route changed", extra={"topic": topic, "brokers": sorted(addresses_of(route))})
         for listener in list(self.listeners):
             listener(topic)

@@ -7,17 +7,15 @@ is run here has time limits of its own, so a cancellation is late at most, never
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import TypeVar
 
 __all__ = ["uninterrupted"]
 
 T = TypeVar("T")
 
 
-async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end; a cancellation that comes meanwhile takes effect afterwards."""
-    task = asyncio.get_running_loop().create_task(work)
+async def uninterrupted(task: asyncio.Task[T]) -> T:
+    """Wait for a task to its end; a cancellation that comes meanwhile takes effect afterwards."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:

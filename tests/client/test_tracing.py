@@ -13,6 +13,7 @@ import pytest
 
 from skyrocketmq import blocking
 from skyrocketmq.client.consume_result import ConsumeResult
+from skyrocketmq.client.lite_pull_consumer import LitePullConsumer
 from skyrocketmq.client.producer import Producer
 from skyrocketmq.client.push_consumer import PushConsumer
 from skyrocketmq.client.sending import Sender
@@ -181,12 +182,9 @@ class TestProducer:
                 for topic in ("T", TRACE_TOPIC):
                     transaction_ended(
                         producer.tracer,
-                        topic=topic,
+                        Message(topic, b"x", keys="k1 k2"),
                         msg_id="ID",
-                        tags=None,
-                        keys="k1",
                         store_host="127.0.0.1:10911",
-                        transaction_id="ID",
                         state="COMMIT_MESSAGE",
                         is_from_check=True,
                     )
@@ -194,6 +192,7 @@ class TestProducer:
         [end] = traces.of(EndTransaction)
         assert (end.topic, end.msg_id, end.group, end.region) == ("T", "ID", "orders", "DefaultRegion")
         assert (end.state, end.is_from_check) == ("COMMIT_MESSAGE", True)
+        assert (end.transaction_id, end.keys, end.tags) == ("ID", "k1 k2", None)
         assert end.message_type == TraceMessageType.TRANSACTION_COMMIT
 
     async def test_a_producer_without_traces_has_nothing_of_them(self, cluster: Cluster) -> None:
@@ -385,3 +384,20 @@ class TestConsumer:
             await asyncio.to_thread(work)
             await until(lambda: traces.of(Pub) and traces.of(SubAfter))
         assert [record.msg_id for record in traces.of(Pub)] == [record.msg_id for record in traces.of(SubAfter)]
+
+    async def test_polled_messages_are_traced_when_they_are_handed_out(self, cluster: Cluster) -> None:
+        cluster.create_topic("T", queues=1)
+        await send_all(cluster, numbered(5))
+        polled: list[MessageView] = []
+        async with reading(cluster) as traces:
+            consumer = LitePullConsumer("pollers", namesrv=cluster.namesrv, consume_from="first", trace=True)
+            consumer.subscribe("T")
+            async with consumer:
+                while len(polled) < 5:
+                    polled += await consumer.poll(5)
+            await until(lambda: len(traces.of(SubAfter)) == 5)
+            assert consumer.tracer is None
+        assert {record.msg_id for record in traces.of(SubBefore)} == {message.msg_id for message in polled}
+        assert {(record.context_code, record.is_success, record.group) for record in traces.of(SubAfter)} == {
+            (ConsumeOutcome.SUCCESS, True, "pollers")
+        }

@@ -27,6 +27,8 @@ from skyrocketmq.client.lite_queues import LiteOptions
 from skyrocketmq.client.message_selector import MessageSelector, as_selector
 from skyrocketmq.client.settings import SharedOptions, settings_from
 from skyrocketmq.client.start_offsets import ConsumeFrom, start_point_of
+from skyrocketmq.client.trace_consuming import trace_polled
+from skyrocketmq.client.tracing import Tracer, trace_topic_of
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model import MessageQueue, MessageView, QueueOffset
 from skyrocketmq.model.names import check_client_group
@@ -52,6 +54,7 @@ class LitePullConsumer(ClientLife):
     | cache_count_all_max | 10000 | messages fetched and not polled, of all queues |
     | cache_count_max, cache_mib_max, cache_span_max | 1000, 100, 2000 | of one queue |
     | on_queues_changed | none | called with topic, all its queues and this member's, when they change |
+    | trace | False | True, or the name of a topic: tell there of each message that is handed out |
 
     and those of `SharedOptions`. All may be used from one event loop only.
     """
@@ -75,6 +78,7 @@ class LitePullConsumer(ClientLife):
         cache_mib_max: int = 100,
         cache_span_max: int = 2_000,
         on_queues_changed: QueueListener | None = None,
+        trace: bool | str = False,
         offsets_directory: Path | None = None,
         disk: Disk | None = None,
         **shared: Unpack[SharedOptions],
@@ -94,6 +98,8 @@ class LitePullConsumer(ClientLife):
         self._auto_commit_interval_s = auto_commit_interval_s
         self._commit_due = 0.0
         self._poll_timeout_s = poll_timeout_s
+        self._trace_topic = trace_topic_of(trace)
+        self._tracer: Tracer | None = None
         self._member = LiteMember(
             group,
             settings_from(namesrv, shared, environ=os.environ),
@@ -120,9 +126,18 @@ class LitePullConsumer(ClientLife):
         await self._member.open(
             opened, clock=self._clock, link=self._link, on_connection_change=self._on_connection_change
         )
+        if self._trace_topic is not None:
+            instance = self._started().instance
+            self._tracer = Tracer(instance, self._member.wire_group, kind="CONSUME", topic=self._trace_topic)
+            opened.push_async_callback(self._tracer.close)
 
     def _closed(self) -> None:
-        self._member.parts = None
+        self._member.parts = self._tracer = None
+
+    @property
+    def tracer(self) -> Tracer | None:
+        """Who sends its traces, while it is open and if it makes any; says how many were dropped."""
+        return self._tracer
 
     def _started(self) -> LiteParts:
         if self._member.parts is None:
@@ -177,7 +192,10 @@ class LitePullConsumer(ClientLife):
         if self._auto_commit and now >= self._commit_due:
             self._commit_due = now + self._auto_commit_interval_s
             self._member.note_finished()
-        return await parts.queues.poll(self._poll_timeout_s if timeout_s is None else timeout_s)
+        messages = await parts.queues.poll(self._poll_timeout_s if timeout_s is None else timeout_s)
+        if self._tracer is not None:
+            trace_polled(self._tracer, messages)
+        return messages
 
     async def __aiter__(self) -> AsyncIterator[MessageView]:
         """Messages one by one, for as long as the consumer is open."""

@@ -1,6 +1,7 @@
 """Tracing what a consumer does: a SubBefore record when a handler gets a message, a SubAfter when it has returned.
 
-A call with several messages makes two records for each of them, all under one request id.
+A call with several messages makes two records for each of them, all under one request id. Who polls messages has no
+handler: both records are made when they are handed out, and say success, as the family does.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from skyrocketmq.model import MessageView
 from skyrocketmq.model import properties as names
 from skyrocketmq.wire.trace import ConsumeOutcome, SubAfter, SubBefore
 
-__all__ = ["TraceHandling"]
+__all__ = ["TraceHandling", "trace_polled"]
 
 
 class TraceHandling:
@@ -62,6 +63,19 @@ class TraceHandling:
                         is_late=cost_s >= self._timeout_s,
                     )
                 )
+
+
+def trace_polled(tracer: Tracer, messages: Sequence[MessageView]) -> None:
+    """Trace messages of one topic that were handed out to who polled them."""
+    if not messages or not tracer.traces(messages[0].topic):
+        return
+    now_ms = tracer.instance.clock.now_ms()
+    request_id = tracer.instance.ids.next_id(now_ms)
+    outcomes = [ConsumeOutcome.SUCCESS] * len(messages)
+    tracer.add(
+        *_befores(messages, tracer.group, request_id, now_ms),
+        *_afters(messages, outcomes, tracer.group, request_id, cost_ms=0, end_ms=now_ms, is_late=False),
+    )
 
 
 def _outcomes(result: ConsumeResult | None, count: int) -> list[ConsumeOutcome]:

@@ -12,7 +12,7 @@ from skyrocketmq.client.outgoing import Outgoing
 from skyrocketmq.client.send_result import DEFAULT_REGION, SendResult
 from skyrocketmq.client.sending import Sender, SendOptions
 from skyrocketmq.client.tracing import Tracer
-from skyrocketmq.model import MessageQueue, TransactionType
+from skyrocketmq.model import Message, MessageQueue, MessageView, TransactionType
 from skyrocketmq.model import properties as names
 from skyrocketmq.model.flags import transaction_type
 from skyrocketmq.wire.batches import decode_batch
@@ -88,30 +88,30 @@ def _message_type(outgoing: Outgoing, properties: dict[str, str]) -> TraceMessag
 
 def transaction_ended(
     tracer: Tracer,
+    message: Message | MessageView,
     *,
-    topic: str,
     msg_id: str,
-    tags: str | None,
-    keys: str | None,
     store_host: str | None,
-    transaction_id: str | None,
     state: str,
     is_from_check: bool,
-    region: str = DEFAULT_REGION,
 ) -> None:
-    """Trace how a transaction ended: `state` is COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW, spelt so by the family."""
-    if tracer.traces(topic):
+    """Trace how the transaction of a message ended, as its producer told the broker at `store_host`.
+
+    `state` is COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW, spelt so by the family. `message` is what the user sent, or
+    what the broker showed when it asked; `msg_id`, which is the transaction's id too, the former does not know.
+    """
+    if tracer.traces(message.topic):
         tracer.add(
             EndTransaction(
                 start_ms=tracer.instance.clock.now_ms(),
-                region=region,
+                region=DEFAULT_REGION,
                 group=tracer.group,
-                topic=topic,
+                topic=message.topic,
                 msg_id=msg_id,
-                tags=tags,
-                keys=keys,
+                tags=message.tags,
+                keys=names.KEY_SEPARATOR.join(message.keys) or None,
                 store_host=store_host,
-                transaction_id=transaction_id,
+                transaction_id=msg_id,
                 state=state,
                 is_from_check=is_from_check,
             )

@@ -1,0 +1,346 @@
+"""Records to columns: the bytes of many messages become one Arrow batch, without a Python step for each of them.
+
+A hot module. Callers know where the records begin (one walk over their sizes); all fields are then picked out of the
+bytes together, by numpy, and variable parts (body, topic, properties) by one gathering copy of Arrow's. Only compressed
+bodies, and texts that are not UTF-8, are touched one by one.
+
+Rule 1: a record's own lengths have to add up; whoever finds that they do not names the place (`CorruptRecord`).
+Rule 2: only the columns that are asked for are made: properties cost more than everything else together.
+Rule 3: what a column holds is what `MessageView` says of the same record; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from skyrocketmq.errors import CorruptRecord, ProtocolError
+from skyrocketmq.model import properties as names
+from skyrocketmq.model.flags import BODY_COMPRESSED
+from skyrocketmq.model.hosts import host_text
+from skyrocketmq.wire.compression import INFLATED_BYTES_MAX, compression_type, decompress
+from skyrocketmq.wire.properties import NAME_END, PAIR_END
+from skyrocketmq.wire.records import MESSAGE_MAGIC, RECORD_BYTES_MIN
+
+__all__ = ["COLUMN_NAMES", "SCHEMA", "columns_of", "walk_records"]
+
+_TIME: Final = pa.timestamp("us", tz="UTC")
+SCHEMA: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("tags", pa.string()),
+        ("keys", pa.list_(pa.string())),
+        ("body", pa.binary()),
+        ("properties", pa.map_(pa.string(), pa.string())),
+        ("broker", pa.string()),
+        ("queue_id", pa.int32()),
+        ("queue_offset", pa.int64()),
+        ("log_offset", pa.int64()),
+        ("msg_id", pa.string()),
+        ("offset_msg_id", pa.string()),
+        ("born_timestamp", _TIME),
+        ("store_timestamp", _TIME),
+        ("born_host", pa.string()),
+        ("store_host", pa.string()),
+        ("reconsume_times", pa.int32()),
+        ("sys_flag", pa.int32()),
+    ]
+)
+COLUMN_NAMES: Final = tuple(SCHEMA.names)
+
+_Bytes = NDArray[np.uint8]
+_Places = NDArray[np.int64]
+
+_HEX: Final = np.frombuffer(b"0123456789ABCDEF", np.uint8)
+_SYS_FLAG_AT: Final = 36
+
+
+def _head_type(born_bytes: int, store_bytes: int) -> np.dtype[np.void]:
+    return np.dtype(
+        [
+            ("total", ">i4"),
+            ("magic", ">u4"),
+            ("crc", ">u4"),
+            ("queue_id", ">i4"),
+            ("flag", ">i4"),
+            ("queue_offset", ">i8"),
+            ("log_offset", ">i8"),
+            ("sys_flag", ">i4"),
+            ("born_ms", ">i8"),
+            ("born_host", f"V{born_bytes}"),
+            ("store_ms", ">i8"),
+            ("store_host", f"V{store_bytes}"),
+            ("reconsumed", ">i4"),
+            ("prepared", ">i8"),
+            ("body_bytes", ">i4"),
+        ]
+    )
+
+
+_HEADS: Final = tuple(_head_type(born, store) for store in (8, 20) for born in (8, 20))  # by bits 4 and 5 of the flag
+
+
+def walk_records(data: bytes | memoryview, at: int = 0, end: int | None = None) -> list[int]:
+    """Where each record of a pull answer begins, by the sizes alone. The one step a message takes in Python."""
+    stop = len(data) if end is None else end
+    starts: list[int] = []
+    read = int.from_bytes
+    while at < stop:
+        starts.append(at)
+        total = read(data[at : at + 4], "big", signed=True)
+        if total < RECORD_BYTES_MIN or total > stop - at:
+            raise CorruptRecord(
+                f"no record begins at byte {at} of the answer: {total} bytes announced, {stop - at} left"
+            )
+        at += total
+    return starts
+
+
+def columns_of(
+    data: bytes | memoryview, starts: Sequence[int], *, broker: str, columns: Sequence[str] = COLUMN_NAMES
+) -> pa.RecordBatch:
+    """The messages of the records that begin at `starts`, as the columns that are asked for, in their order.
+
+    `data` holds them whole. Raises `CorruptRecord` for one whose parts do not add up or whose body cannot be inflated.
+    """
+    buffer = np.frombuffer(data, np.uint8)
+    places = np.asarray(starts, np.int64)
+    if len(places) and int(places.max()) + RECORD_BYTES_MIN > len(buffer):
+        raise CorruptRecord(f"the record at byte {int(places.max())} is cut off")
+    hosts = (buffer[places + _SYS_FLAG_AT + 3] >> 4) & 3
+    kinds = np.unique(hosts)
+    if len(kinds) <= 1:
+        kind = int(kinds[0]) if len(kinds) else 0
+        return _Records(data, buffer, places, kind, broker).batch(columns)
+    # Hosts of both IP versions: each layout by itself, then back in their order.
+    order = np.concatenate([np.flatnonzero(hosts == kind) for kind in kinds])
+    batches = [_Records(data, buffer, places[hosts == kind], int(kind), broker).batch(columns) for kind in kinds]
+    together = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+    return together.take(pa.array(np.argsort(order)))
+
+
+class _Records:
+    """Records of one layout. Each column is made when it is asked for, and what several need is made once."""
+
+    def __init__(self, data: bytes | memoryview, buffer: _Bytes, places: _Places, kind: int, broker: str) -> None:
+        self._data = data
+        self._buffer = buffer
+        self._places = places
+        self._broker = broker
+        head = _HEADS[kind]
+        if len(places) and int(places.max()) + head.itemsize + 3 > len(buffer):
+            raise CorruptRecord(f"the record at byte {int(places.max())} is cut off")
+        rows = buffer[places[:, None] + np.arange(head.itemsize)]
+        self._heads = np.ascontiguousarray(rows).view(head).reshape(-1)
+        self._head_bytes = head.itemsize
+        self._measure()
+
+    def _measure(self) -> None:
+        """Find body, topic and properties of each record, and check that they fill it."""
+        heads, places = self._heads, self._places
+        totals = heads["total"].astype(np.int64)
+        ends = places + totals
+        self._body_at = places + self._head_bytes
+        body_bytes = heads["body_bytes"].astype(np.int64)
+        self._body_end = self._body_at + body_bytes
+        is_bad = (heads["magic"] != MESSAGE_MAGIC) | (body_bytes < 0) | (ends > len(self._buffer))
+        is_bad |= self._body_end + 3 > ends
+        self._refuse(is_bad)
+        self._topic_at = self._body_end + 1
+        self._topic_end = self._topic_at + self._buffer[self._body_end]
+        self._refuse(self._topic_end + 2 > ends)
+        self._properties_at = self._topic_end + 2
+        high, low = self._buffer[self._topic_end].astype(np.int64), self._buffer[self._topic_end + 1]
+        self._properties_end = self._properties_at + high * 256 + low
+        self._refuse(self._properties_end != ends)
+
+    def _refuse(self, is_bad: NDArray[np.bool_]) -> None:
+        if is_bad.any():
+            row = int(np.argmax(is_bad))
+            head = self._heads[row]
+            raise CorruptRecord(
+                f"the record of queue offset {head['queue_offset']} at log offset {head['log_offset']} of broker "
+                f"{self._broker} is damaged: its parts do not add up to its {head['total']} bytes"
+            )
+
+    def batch(self, columns: Sequence[str]) -> pa.RecordBatch:
+        schema = pa.schema([SCHEMA.field(name) for name in columns])
+        if not len(self._places):
+            return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+        return pa.RecordBatch.from_arrays([_MAKERS[name](self) for name in columns], schema=schema)
+
+    # ------------------------------------------------------------------------------------------- fixed parts
+
+    def numbers(self, field: str, kind: Any) -> pa.Array:
+        return pa.array(self._heads[field].astype(kind))
+
+    def times(self, field: str) -> pa.Array:
+        return pa.array(self._heads[field].astype(np.int64) * 1000).cast(_TIME)
+
+    def hosts(self, field: str) -> pa.Array:
+        """Few different hosts: each is written once."""
+        different, rows = np.unique(self._heads[field], return_inverse=True)
+        texts = pa.array([host_text(host.tobytes()) for host in different], pa.string())
+        return texts.take(pa.array(rows.reshape(-1)))
+
+    @property
+    def brokers(self) -> pa.Array:
+        return pa.repeat(pa.scalar(self._broker, pa.string()), len(self._places))
+
+    @cached_property
+    def offset_ids(self) -> pa.Array:
+        heads = self._heads
+        host_bytes = heads.dtype["store_host"].itemsize
+        raw = np.empty((len(heads), host_bytes + 8), np.uint8)
+        raw[:, :host_bytes] = np.ascontiguousarray(heads["store_host"]).view(np.uint8).reshape(len(heads), host_bytes)
+        raw[:, host_bytes:] = np.ascontiguousarray(heads["log_offset"]).view(np.uint8).reshape(len(heads), 8)
+        text = np.empty((len(heads), 2 * raw.shape[1]), np.uint8)
+        text[:, 0::2] = _HEX[raw >> 4]
+        text[:, 1::2] = _HEX[raw & 15]
+        offsets = np.arange(len(heads) + 1, dtype=np.int32) * text.shape[1]
+        return pa.Array.from_buffers(
+            pa.string(), len(heads), [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(text.tobytes())]
+        )
+
+    # ---------------------------------------------------------------------------------------- variable parts
+
+    def _gather(self, begins: _Places, ends: _Places) -> pa.Array:
+        """The bytes between these places as one column.
+
+        The whole buffer is seen as pieces, wanted ones and those between them in turn; Arrow copies the wanted ones.
+        """
+        # Offsets are 32 bits wide, so the buffer is cut at its first and last wanted byte.
+        base = int(begins[0]) if len(begins) else 0
+        bounds = np.empty(2 * len(begins) + 1, np.int64)
+        bounds[0:-1:2], bounds[1::2] = begins, ends
+        bounds[-1] = bounds[-2]
+        if (np.diff(bounds) < 0).any():  # records that are not in the order of their places
+            order = np.argsort(begins, kind="stable")
+            return self._gather(begins[order], ends[order]).take(pa.array(np.argsort(order)))
+        offsets = (bounds - base).astype(np.int32)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._data)[base:]]
+        pieces = pa.Array.from_buffers(pa.binary(), len(bounds) - 1, buffers)
+        return pieces.take(pa.array(np.arange(0, 2 * len(begins), 2)))
+
+    @property
+    def bodies(self) -> pa.Array:
+        stored = self._gather(self._body_at, self._body_end)
+        flags = self._heads["sys_flag"]
+        is_compressed = (flags & BODY_COMPRESSED) != 0
+        if not is_compressed.any():
+            return stored
+        inflated = [self._inflate(stored[row].as_py(), row) for row in np.flatnonzero(is_compressed).tolist()]
+        return pc.replace_with_mask(stored, pa.array(is_compressed), pa.array(inflated, pa.binary()))
+
+    def _inflate(self, body: bytes, row: int) -> bytes:
+        head = self._heads[row]
+        try:
+            return decompress(body, compression_type(int(head["sys_flag"])), bytes_max=INFLATED_BYTES_MAX)
+        except ProtocolError as error:
+            raise CorruptRecord(
+                f"the body of queue offset {head['queue_offset']} at log offset {head['log_offset']} of broker "
+                f"{self._broker} cannot be inflated: {error}"
+            ) from error
+
+    @property
+    def topics(self) -> pa.Array:
+        return _as_text(self._gather(self._topic_at, self._topic_end))
+
+    @cached_property
+    def _pairs(self) -> tuple[NDArray[np.int64], pa.Array, pa.Array]:
+        """(the row, the name, the value) of every property, in the order of writing."""
+        texts = _as_text(self._gather(self._properties_at, self._properties_end))
+        split = pc.split_pattern(texts, PAIR_END)
+        rows = pc.list_parent_indices(split).to_numpy()
+        parts = pc.split_pattern(split.flatten(), NAME_END, max_splits=1)
+        is_pair = pc.equal(pc.list_value_length(parts), 2).to_numpy(zero_copy_only=False)
+        flat = pc.list_flatten(parts.filter(pa.array(is_pair)))
+        firsts = np.arange(0, len(flat), 2)
+        found, values = flat.take(pa.array(firsts)), flat.take(pa.array(firsts + 1))
+        rows = rows[is_pair]
+        is_there = pc.and_(pc.greater(pc.binary_length(found), 0), pc.greater(pc.binary_length(values), 0))
+        if not pc.all(is_there).as_py():
+            found, values = found.filter(is_there), values.filter(is_there)
+            rows = rows[is_there.to_numpy(zero_copy_only=False)]
+        return rows, found, values
+
+    def value_of(self, name: str) -> pa.Array:
+        """One property of each message; null where it has none."""
+        rows, found, values = self._pairs
+        hits = np.flatnonzero(pc.equal(found, name).to_numpy(zero_copy_only=False))
+        chosen = np.full(len(self._places), -1, np.int64)
+        chosen[rows[hits]] = hits  # of a repeated name the last one counts
+        return values.take(pa.array(chosen, mask=chosen < 0))
+
+    @property
+    def message_ids(self) -> pa.Array:
+        return pc.coalesce(self.value_of(names.UNIQ_KEY), self.offset_ids)
+
+    @property
+    def keys(self) -> pa.Array:
+        texts = pc.fill_null(self.value_of(names.KEYS), "")
+        split = pc.split_pattern(texts, names.KEY_SEPARATOR)
+        flat = split.flatten()
+        is_key = pc.greater(pc.binary_length(flat), 0)
+        if pc.all(is_key).as_py():
+            return split
+        rows = pc.list_parent_indices(split).to_numpy()[is_key.to_numpy(zero_copy_only=False)]
+        return pa.ListArray.from_arrays(_offsets_of(rows, len(self._places)), flat.filter(is_key))
+
+    @property
+    def properties(self) -> pa.Array:
+        rows, found, values = self._last_of_each()
+        return pa.MapArray.from_arrays(_offsets_of(rows, len(self._places)), found, values)
+
+    def _last_of_each(self) -> tuple[NDArray[np.int64], pa.Array, pa.Array]:
+        """The pairs without those whose name comes again in the same message: a map has each name once."""
+        rows, found, values = self._pairs
+        codes = found.dictionary_encode().indices.to_numpy().astype(np.int64)
+        places = rows * (int(codes.max()) + 1 if len(codes) else 1) + codes
+        _, last = np.unique(places[::-1], return_index=True)
+        if len(last) == len(places):
+            return rows, found, values
+        keep = np.sort(len(places) - 1 - last)
+        return rows[keep], found.take(pa.array(keep)), values.take(pa.array(keep))
+
+
+def _offsets_of(rows: NDArray[np.int64], count: int) -> pa.Array:
+    """List offsets for elements that belong to these rows, in order."""
+    return pa.array(np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))]).astype(np.int32))
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    """Bytes as text; what is not UTF-8 is replaced, as everywhere."""
+    text = column.view(pa.string())
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        return pa.array([value.decode("utf-8", "replace") for value in column.to_pylist()], pa.string())
+    return text
+
+
+_MAKERS: Final[dict[str, Callable[[_Records], pa.Array]]] = {
+    "topic": lambda records: records.topics,
+    "tags": lambda records: records.value_of(names.TAGS),
+    "keys": lambda records: records.keys,
+    "body": lambda records: records.bodies,
+    "properties": lambda records: records.properties,
+    "broker": lambda records: records.brokers,
+    "queue_id": lambda records: records.numbers("queue_id", np.int32),
+    "queue_offset": lambda records: records.numbers("queue_offset", np.int64),
+    "log_offset": lambda records: records.numbers("log_offset", np.int64),
+    "msg_id": lambda records: records.message_ids,
+    "offset_msg_id": lambda records: records.offset_ids,
+    "born_timestamp": lambda records: records.times("born_ms"),
+    "store_timestamp": lambda records: records.times("store_ms"),
+    "born_host": lambda records: records.hosts("born_host"),
+    "store_host": lambda records: records.hosts("store_host"),
+    "reconsume_times": lambda records: records.numbers("reconsumed", np.int32),
+    "sys_flag": lambda records: records.numbers("sys_flag", np.int32),
+}

@@ -1,0 +1,235 @@
+"""A range of a queue as Arrow batches: several pulls under way, answers joined until a batch is worth its overhead.
+
+A hot module. A broker gives 32 messages to a pull, or what its limits allow; how many it gives now is what the next
+pulls reckon with, so that they can be sent before the answer to the one before has come. An answer that begins
+elsewhere than the last one ended was asked for on a wrong guess and is dropped; the guess is then made anew.
+
+Rule 1: a range is read completely and in order, or not: whatever is missing raises, unless data loss was allowed.
+Rule 2: memory is bounded, whatever the range: the answers to the pulls under way (256 KiB each unless one message is
+larger), the joined bytes of one batch, and its columns.
+Rule 3: a broker that goes away is tried again, from where the range was, until the retries are used up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+
+from skyrocketmq.errors import MQError, NetError, broker_error
+from skyrocketmq.model.flags import PULL_SUBSCRIPTION
+from skyrocketmq.spark.columns import columns_of, walk_records
+from skyrocketmq.spark.link import BlockingLink
+from skyrocketmq.wire.codes import RequestCode, ResponseCode
+from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.headers_codec import decode_header, encode_header
+from skyrocketmq.wire.headers_pull import PullMessageAnswer, PullMessageHeader
+
+__all__ = ["DataLost", "PullOptions", "QueueRange", "read_range"]
+
+PULLS_IN_FLIGHT: Final = 8
+PULL_COUNT: Final = 1024  # what is asked for; brokers give 32 unless they are configured otherwise
+GUESS_COUNT: Final = 32
+BATCH_ROWS: Final = 4096
+BATCH_BYTES: Final = 4 << 20
+RETRY_PAUSE_S: Final = 1.0
+
+_QUEUE_OFFSET_AT: Final = 20  # within a record
+
+
+class DataLost(MQError):
+    """Messages of the range are no longer there, or never were."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRange:
+    """Messages of one queue, from the offset `start` up to but not including `end`."""
+
+    topic: str
+    broker: str
+    queue_id: int
+    start: int
+    end: int
+
+    @property
+    def count(self) -> int:
+        return self.end - self.start
+
+    def __str__(self) -> str:
+        return f"{self.topic} {self.broker}:{self.queue_id} [{self.start}, {self.end})"
+
+
+@dataclass(frozen=True, slots=True)
+class PullOptions:
+    """How ranges are read."""
+
+    group: str = "skyrocketmq-spark"
+    expression: str = "*"
+    is_sql: bool = False
+    fail_on_data_loss: bool = True
+    retry_count_max: int = 10
+
+    @property
+    def is_filtered(self) -> bool:
+        return self.is_sql or self.expression != "*"
+
+
+def read_range(
+    connect: Callable[[], BlockingLink],
+    wanted: QueueRange,
+    options: PullOptions,
+    columns: Sequence[str],
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[pa.RecordBatch]:
+    """The messages of a range. `connect` is called at the beginning and after each failure of the network."""
+    at = wanted.start
+    failures = 0
+    while at < wanted.end:
+        try:
+            with connect() as link:
+                reading = _Reading(link, replace(wanted, start=at), options)
+                for data, starts in reading.joined():
+                    yield columns_of(data, starts, broker=wanted.broker, columns=columns)
+                    at, failures = reading.safe_at, 0
+                at = wanted.end
+        except NetError as error:
+            failures += 1
+            if failures > options.retry_count_max:
+                raise NetError(f"{wanted} was read up to {at}, then {failures} attempts failed: {error}") from error
+            sleep(RETRY_PAUSE_S)
+
+
+class _Reading:
+    """One connection's way through a range."""
+
+    def __init__(self, link: BlockingLink, wanted: QueueRange, options: PullOptions) -> None:
+        self._link = link
+        self._wanted = wanted
+        self._options = options
+        self._asked: deque[tuple[int, int]] = deque()  # (request number, offset) of the pulls under way
+        self._answers: dict[int, Frame] = {}  # of later requests than the one that is waited for
+        self._next_ask = wanted.start
+        self._guess = GUESS_COUNT
+        self._at = wanted.start  # what has been received, in order
+        self.safe_at = wanted.start  # what has been handed out
+
+    def joined(self) -> Iterator[tuple[bytes, list[int]]]:
+        """Bytes of records and where each begins, as much as makes a batch."""
+        parts: list[bytes] = []
+        starts: list[int] = []
+        size = 0
+        while self._at < self._wanted.end:
+            body = self._next_answer()
+            kept = self._within(body)
+            starts += [size + start for start in kept]
+            if kept:
+                parts.append(body)
+                size += len(body)
+            if len(starts) >= BATCH_ROWS or size >= BATCH_BYTES:
+                self.safe_at = self._at
+                yield b"".join(parts), starts
+                parts, starts, size = [], [], 0
+        self.safe_at = self._at
+        if starts:
+            yield b"".join(parts), starts
+
+    def _within(self, body: bytes) -> list[int]:
+        """Where the records of an answer begin that belong to the range."""
+        starts = walk_records(body)
+        while starts and _queue_offset(body, starts[-1]) >= self._wanted.end:
+            starts.pop()
+        return starts
+
+    def _next_answer(self) -> bytes:
+        """The records from `_at` on; none if there are none for us there. Moves on behind them."""
+        while True:
+            self._ask()
+            number, offset = self._asked.popleft()
+            answer = self._take(number)
+            if offset != self._at:
+                continue  # asked for on a wrong guess
+            return self._follow(offset, answer)
+
+    def _ask(self) -> None:
+        """Have as many pulls under way as make sense. What a filter lets through cannot be guessed."""
+        count = 1 if self._options.is_filtered else PULLS_IN_FLIGHT
+        if all(offset != self._at for _, offset in self._asked):
+            self._next_ask = self._at
+        frames: list[Frame] = []
+        offsets: list[int] = []
+        while len(self._asked) + len(frames) < count and (self._next_ask < self._wanted.end):
+            frames.append(self._pull(self._next_ask))
+            offsets.append(self._next_ask)
+            self._next_ask += self._guess
+        if frames:
+            last = self._link.send(*frames)
+            self._asked += zip(range(last - len(frames) + 1, last + 1), offsets, strict=True)
+
+    def _take(self, number: int) -> Frame:
+        if number in self._answers:
+            return self._answers.pop(number)
+        while True:
+            answer = self._link.receive()
+            if answer.opaque == number:
+                return answer
+            if answer.is_response:
+                self._answers[answer.opaque] = answer
+
+    def _follow(self, offset: int, answer: Frame) -> bytes:
+        if answer.code not in (
+            ResponseCode.SUCCESS,
+            ResponseCode.PULL_NOT_FOUND,
+            ResponseCode.PULL_RETRY_IMMEDIATELY,
+            ResponseCode.PULL_OFFSET_MOVED,
+        ):
+            raise broker_error(answer.code, answer.remark, address=self._link.address)
+        header = decode_header(PullMessageAnswer, answer.ext)
+        next_offset = header.next_begin_offset if header.next_begin_offset is not None else offset
+        if answer.code == ResponseCode.SUCCESS and next_offset > offset:
+            self._guess = min(next_offset - offset, PULL_COUNT)
+            self._at = next_offset
+            return answer.body
+        if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and next_offset > offset:
+            self._at = next_offset  # all of these were filtered out, or are not messages any more
+            return b""
+        self._lose(offset, header)
+        return b""
+
+    def _lose(self, offset: int, header: PullMessageAnswer) -> None:
+        """The queue does not have what the range promises."""
+        lowest, highest = header.min_offset or 0, header.max_offset or 0
+        if offset < lowest:
+            reason, self._at = f"its oldest message is {lowest} now", min(lowest, self._wanted.end)
+        else:
+            reason, self._at = f"it ends at {highest}", self._wanted.end
+        if self._options.fail_on_data_loss:
+            raise DataLost(
+                f"messages of {self._wanted} are gone: the queue was read up to {offset}, and {reason}. They may have "
+                f"been cleaned away, or the topic was made anew; to go on without them set failOnDataLoss=false"
+            )
+
+    def _pull(self, offset: int) -> Frame:
+        options, wanted = self._options, self._wanted
+        header = PullMessageHeader(
+            consumer_group=options.group,
+            topic=wanted.topic,
+            queue_id=wanted.queue_id,
+            queue_offset=offset,
+            max_msg_nums=PULL_COUNT,
+            sys_flag=PULL_SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_ms=0,
+            subscription=options.expression,
+            sub_version=0,
+            expression_type="SQL92" if options.is_sql else "TAG",
+        )
+        return Frame(RequestCode.PULL_MESSAGE, ext=encode_header(header))
+
+
+def _queue_offset(data: bytes, start: int) -> int:
+    return int.from_bytes(data[start + _QUEUE_OFFSET_AT : start + _QUEUE_OFFSET_AT + 8], "big", signed=True)

@@ -1,0 +1,111 @@
+"""Ranges of queues, read from a real broker: complete, in order, and honest about what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="the pipeline needs pyarrow: pip install skyrocketmq[spark]")
+
+from skyrocketmq import Message, MessageQueue
+from skyrocketmq.blocking import Producer
+from skyrocketmq.errors import BrokerError, NetError
+from skyrocketmq.spark.cluster import Cluster
+from skyrocketmq.spark.link import BlockingLink, LinkSettings
+from skyrocketmq.spark.pulling import DataLost, PullOptions, QueueRange, read_range
+from skyrocketmq.testing import BlockingCluster, LocalCluster
+
+COUNT = 700
+WANTED = QueueRange("Numbers", "broker-a", 0, 0, COUNT)
+OPTIONS = PullOptions(retry_count_max=2)
+Connect = Callable[[], BlockingLink]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[BlockingCluster]:
+    with LocalCluster(settings={"enablePropertyFilter": "true"}) as running:
+        with Producer("fill", namesrv=running.namesrv) as producer:
+            queue = MessageQueue("Numbers", "broker-a", 0)
+            for number in range(COUNT):
+                # A few are so large that an answer holds one or two only: guesses of how many come are wrong then.
+                body = b"%d " % number * (40_000 if number % 97 == 0 else 1)
+                message = Message(
+                    "Numbers", body, tags="even" if number % 2 == 0 else "odd", properties={"n": str(number)}
+                )
+                producer.send(message, queue=queue)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def connect(cluster: BlockingCluster) -> Connect:
+    settings = LinkSettings(timeout_s=10)
+    with Cluster([cluster.namesrv], settings) as known:
+        address = known.address_of("broker-a", "Numbers")
+    return lambda: BlockingLink(address, settings)
+
+
+def numbers(connect: Connect, wanted: QueueRange, options: PullOptions = OPTIONS) -> list[int]:
+    batches = list(read_range(connect, wanted, options, ("queue_offset", "body"), sleep=lambda _: None))
+    offsets = [offset for batch in batches for offset in batch.column(0).to_pylist()]
+    bodies = [int(body.split()[0]) for batch in batches for body in batch.column(1).to_pylist()]
+    assert offsets == bodies
+    return bodies
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [(0, COUNT), (0, 1), (13, 14), (96, 98), (100, 555), (COUNT - 1, COUNT), (5, 5)]
+)
+def test_a_range_is_read_completely_and_in_order(connect: Connect, start: int, end: int) -> None:
+    assert numbers(connect, replace(WANTED, start=start, end=end)) == list(range(start, end))
+
+
+def test_a_filter_gives_what_matches(connect: Connect) -> None:
+    odd = replace(OPTIONS, expression="odd")
+    assert numbers(connect, WANTED, odd) == list(range(1, COUNT, 2))
+    few = replace(OPTIONS, expression="n BETWEEN 90 AND 99", is_sql=True)
+    assert numbers(connect, WANTED, few) == list(range(90, 100))
+    nothing = replace(OPTIONS, expression="none")
+    assert numbers(connect, WANTED, nothing) == []
+
+
+def test_what_is_not_there_is_an_error_or_left_out(connect: Connect) -> None:
+    beyond = replace(WANTED, start=COUNT - 5, end=COUNT + 5)
+    with pytest.raises(DataLost, match=f"read up to {COUNT}, and it ends at {COUNT}.*failOnDataLoss"):
+        numbers(connect, beyond)
+    tolerant = replace(OPTIONS, fail_on_data_loss=False)
+    assert numbers(connect, beyond, tolerant) == list(range(COUNT - 5, COUNT))
+
+
+def test_an_unknown_topic_is_the_brokers_refusal(connect: Connect) -> None:
+    with pytest.raises(BrokerError, match="Nobody"):
+        numbers(connect, replace(WANTED, topic="Nobody"))
+
+
+def test_a_connection_that_ends_is_made_again_where_the_range_was(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skyrocketmq.spark.pulling.BATCH_ROWS", 50)
+    links: list[BlockingLink] = []
+
+    def connect_badly() -> BlockingLink:
+        links.append(connect())
+        return links[-1]
+
+    bodies: list[int] = []
+    for batch in read_range(connect_badly, WANTED, OPTIONS, ("queue_offset",), sleep=lambda _: None):
+        bodies += batch.column(0).to_pylist()
+        if len(links) < 3:
+            links[-1]._socket.shutdown(2)
+    assert bodies == list(range(COUNT))
+    assert len(links) == 3
+
+
+def test_a_broker_that_stays_away_is_given_up_with_the_place(cluster: BlockingCluster) -> None:
+    pauses: list[float] = []
+    dead = LinkSettings(timeout_s=1)
+    reading = read_range(lambda: BlockingLink("127.0.0.1:1", dead), WANTED, OPTIONS, ("body",), sleep=pauses.append)
+    with pytest.raises(NetError, match=r"\[0, 700\) was read up to 0, then 3 attempts failed: no connection"):
+        next(reading)
+    assert len(pauses) == 2

@@ -14,6 +14,7 @@ from skyrocketmq.wire.bodies import decode_body
 from skyrocketmq.wire.bodies_tables import KvTable, SubscriptionGroupTable
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from tests.broker.desk import ROOT, Desk, open_desk
+from tests.broker.house import open_house
 from tests.broker.support import BROKER
 
 PUT_GROUP = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
@@ -160,3 +161,68 @@ async def test_a_broker_without_messages_has_no_earliest_time(desk: Desk) -> Non
     table = decode_body(KvTable, (await desk.ok(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
     assert table["earliestMessageTimeStamp"] == "-1"
     assert table["commitLogMaxOffset"] == "0"
+
+
+RUNTIME_KEYS = [
+    "brokerVersionDesc",
+    "brokerVersion",
+    "bootTimestamp",
+    "runtime",
+    "putMessageEntireTimeMax",
+    "putMessageTimesTotal",
+    "putMessageFailedTimes",
+    "putMessageSizeTotal",
+    "putMessageDistributeTime",
+    "putMessageAverageSize",
+    "dispatchMaxBuffer",
+    "getMessageEntireTimeMax",
+    "putTps",
+    "getFoundTps",
+    "getMissTps",
+    "getTotalTps",
+    "getTransferedTps",
+    "putLatency99",
+    "putLatency999",
+    "commitLogDiskRatio",
+    "consumeQueueDiskRatio",
+    "commitLogMinOffset",
+    "commitLogMaxOffset",
+    "commitLogDirCapacity",
+    "msgPutTotalYesterdayMorning",
+    "msgPutTotalTodayMorning",
+    "msgPutTotalTodayNow",
+    "msgGetTotalYesterdayMorning",
+    "msgGetTotalTodayMorning",
+    "msgGetTotalTodayNow",
+    "sendThreadPoolQueueSize",
+    "sendThreadPoolQueueCapacity",
+    "sendThreadPoolQueueHeadWaitTimeMills",
+    "pullThreadPoolQueueSize",
+    "pullThreadPoolQueueCapacity",
+    "pullThreadPoolQueueHeadWaitTimeMills",
+    "queryThreadPoolQueueSize",
+    "queryThreadPoolQueueCapacity",
+    "queryThreadPoolQueueHeadWaitTimeMills",
+    "EndTransactionQueueSize",
+    "EndTransactionThreadPoolQueueCapacity",
+    "dispatchBehindBytes",
+    "pageCacheLockTimeMills",
+    "earliestMessageTimeStamp",
+    "startAcceptSendRequestTimeStamp",
+    "remainTransientStoreBufferNumbs",
+    "remainHowManyDataToFlush",
+]
+
+
+async def test_the_runtime_information_has_every_key_of_apaches(desk: Desk) -> None:
+    for _ in range(62):
+        desk.figures.sample()
+        await desk.clock.advance(1)
+    table = decode_body(KvTable, (await desk.ok(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
+    assert [key for key in RUNTIME_KEYS if key not in table] == []
+
+
+async def test_what_waits_in_the_transient_pool_is_told_where_there_is_one() -> None:
+    async with open_house(store={"transient_pool_enable": True}) as house:
+        answer = await house.administer(RequestCode.GET_BROKER_RUNTIME_INFO)
+        assert decode_body(KvTable, answer.body).table["remainHowManyDataToCommit"] == "0 B"

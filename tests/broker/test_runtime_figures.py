@@ -110,3 +110,16 @@ def test_durations_are_printed_as_the_family_prints_them() -> None:
 )
 def test_bytes_are_printed_in_units_of_1024(count: int, text: str) -> None:
     assert byte_text(count) == text
+
+
+async def test_the_latency_of_writes_is_the_bound_of_the_bucket_that_holds_the_share() -> None:
+    broker = Broker()
+    assert broker.figures.table()["putLatency99"] == "-1.00"
+    broker.statistics.put(990, 300, 0.0)
+    broker.statistics.put(9, 300, 0.03)
+    broker.statistics.put(1, 300, 42.0)
+    await broker.work(60)
+    table = broker.figures.table()
+    assert (table["putLatency99"], table["putLatency999"]) == ("0.00", "50.00")
+    await broker.work(60)
+    assert broker.figures.table()["putLatency99"] == "-1.00"  # nothing was written in that minute

@@ -112,6 +112,8 @@ async def test_a_key_may_be_changed_by_its_other_name(holder: ConfigHolder[Broke
         ({"fileReservedTime": "24", "listenPort": "none"}, 'listenPort = "none" is not'),
         ({"fileReservedTime": "24", "brokerRole": "SLAVE"}, "the id of a SLAVE must be greater than 0"),
         ({"fileReservedTime": "24", "enableDLegerCommitLog": "true"}, "DLedger is not supported"),
+        ({"fileReservedTime": "24", "tls.server.mode": "disabled"}, "tls.server.mode is not changed by a request"),
+        ({"fileReservedTime": "24", "rocketmq.acl.plain.file": "/tmp/acl.yml"}, "is not changed by a request"),
     ],
 )
 async def test_a_change_with_one_mistake_changes_nothing(

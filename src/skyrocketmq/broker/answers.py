@@ -19,6 +19,7 @@ from skyrocketmq.wire.headers_codec import Header, decode_header
 __all__ = [
     "change_saved",
     "master_only",
+    "no_consumers",
     "no_such_group",
     "no_such_topic",
     "read_body",
@@ -87,6 +88,14 @@ def no_such_group(group: str, config: BrokerConfig) -> BrokerError:
         ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
         f"consumer group {group!r} does not exist on broker {config.broker_name}, and {todo}: create it with "
         "`skyrocketmq admin updateSubGroup`",
+    )
+
+
+def no_consumers(group: str, broker_name: str) -> str:
+    """What to tell who asks for the members of a consumer group that has none."""
+    return (
+        f"no consumer of group {group} is connected to {broker_name}: "
+        "check the group's name, and whether its consumers are running"
     )
 
 

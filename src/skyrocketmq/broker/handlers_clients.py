@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from skyrocketmq.broker.answers import read_body, refusal, required
+from skyrocketmq.broker.answers import no_consumers, read_body, refusal, required
 from skyrocketmq.broker.clients import ConsumerTable, Member, ProducerTable
 from skyrocketmq.broker.consumer_filters import ConsumerFilters, is_tag_type
 from skyrocketmq.broker.groups import GroupTable
@@ -185,7 +185,7 @@ class ClientHandlers:
         group = required(decode_header(ConsumerGroupHeader, frame.ext).consumer_group, "consumerGroup", frame)
         client_ids = self._consumers.client_ids_of(group)
         if not client_ids:
-            raise refusal(ResponseCode.SYSTEM_ERROR, self._not_online(group))
+            raise refusal(ResponseCode.SYSTEM_ERROR, no_consumers(group, self._config.current.broker_name))
         return frame.reply(body=encode_body(bodies_clients.ConsumerIdList(consumer_id_list=tuple(client_ids))))
 
     def list_consumers(self, frame: Frame, connection: Connection) -> Frame:
@@ -193,7 +193,7 @@ class ClientHandlers:
         name = required(decode_header(ConsumerGroupHeader, frame.ext).consumer_group, "consumerGroup", frame)
         group = self._consumers.find(name)
         if group is None:
-            raise refusal(ResponseCode.CONSUMER_NOT_ONLINE, self._not_online(name))
+            raise refusal(ResponseCode.CONSUMER_NOT_ONLINE, no_consumers(name, self._config.current.broker_name))
         body = bodies_admin.ConsumerConnections(
             connection_set=tuple(map(_connection, self._consumers.members_of(name))),
             consume_from_where=group.consume_from_where,
@@ -221,12 +221,6 @@ class ClientHandlers:
         """328: every producer by group."""
         data = {group: list(map(_producer, self._producers.members_of(group))) for group in self._producers.groups()}
         return frame.reply(body=encode_body(bodies_admin.ProducerTable(data=data)))
-
-    def _not_online(self, group: str) -> str:
-        return (
-            f"no consumer of group {group} is connected to {self._config.current.broker_name}: "
-            "check the group's name, and whether its consumers are running"
-        )
 
     # -- locks
 

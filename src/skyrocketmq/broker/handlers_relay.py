@@ -15,7 +15,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from skyrocketmq.broker.answers import no_such_topic, refusal, request_name, required
+from skyrocketmq.broker.answers import no_consumers, no_such_topic, refusal, request_name, required
 from skyrocketmq.broker.clients import ConsumerTable, Member
 from skyrocketmq.broker.consumer_offsets import ConsumerOffsets
 from skyrocketmq.broker.topics import TopicTable
@@ -93,7 +93,8 @@ class RelayHandlers:
         table = await self._offsets_at(topic, group, timestamp_ms, is_forced=header.is_force)
         members = self._consumers.members_of(group)
         if not members:
-            remark = f"{self._nobody(group)}; its offsets can be set one by one instead (UPDATE_CONSUMER_OFFSET)"
+            # Apache's tools then change the offsets at the broker, one by one.
+            remark = no_consumers(group, self._config.current.broker_name)
             raise refusal(ResponseCode.CONSUMER_NOT_ONLINE, remark)
         for member in members:
             _check_version(member, RESET_OFFSET_VERSION, group)
@@ -119,7 +120,7 @@ class RelayHandlers:
         table: dict[MessageQueue, int] = {}
         for queue_id in range(config.write_queue_nums):
             committed = self._offsets.find(group=group, topic=topic, queue_id=queue_id)
-            if committed is None:
+            if committed is None or committed < 0:
                 raise refusal(
                     ResponseCode.SYSTEM_ERROR,
                     f"group {group} has no offset for queue {queue_id} of topic {topic}: it never consumed it here, "
@@ -142,7 +143,7 @@ class RelayHandlers:
         topic, group = required(header.topic, "topic", frame), required(header.group, "group", frame)
         members = self._consumers.members_of(group)
         if not members:
-            raise refusal(ResponseCode.SYSTEM_ERROR, self._nobody(group))
+            raise refusal(ResponseCode.SYSTEM_ERROR, no_consumers(group, self._config.current.broker_name))
         if header.client_addr:
             members = [member for member in members if member.client_id == header.client_addr]
         for member in members:
@@ -212,12 +213,6 @@ class RelayHandlers:
         except NetError as error:
             raise refusal(ResponseCode.SYSTEM_ERROR, f"{what} could not be asked: {error}") from error
         return frame.reply(said.code, remark=said.remark, ext=said.ext, body=said.body)
-
-    def _nobody(self, group: str) -> str:
-        return (
-            f"no consumer of group {group} is connected to {self._config.current.broker_name}: "
-            "check the group's name, and whether its consumers are running"
-        )
 
 
 def _check_version(member: Member[Connection], version: int, group: str) -> None:

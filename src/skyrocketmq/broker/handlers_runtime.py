@@ -75,8 +75,9 @@ class RuntimeHandlers:
         return frame.reply(body=encode_body(found))
 
     def _log_figures(self) -> dict[str, str]:
-        log = self._store.log
-        return {
+        log, pool_bytes = self._store.log, self._store.appender.pool_bytes
+        in_pool = {} if pool_bytes is None else {"remainHowManyDataToCommit": byte_text(pool_bytes)}
+        return in_pool | {
             "commitLogMinOffset": str(log.min_offset),
             "commitLogMaxOffset": str(log.max_offset),
             "remainHowManyDataToFlush": byte_text(max(0, log.max_offset - log.flushed_offset)),

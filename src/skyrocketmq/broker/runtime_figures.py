@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 
 from skyrocketmq.ports import Clock
 from skyrocketmq.store import StoreStatistics
@@ -114,9 +115,24 @@ class RuntimeFigures:
             "msgGetTotalTodayMorning": str(get_today),
             "msgGetTotalTodayNow": str(counters.get_count),
         }
+        for key, share in (("putLatency99", 0.99), ("putLatency999", 0.999)):
+            table[key] = f"{self._put_latency_ms(share):.2f}"
         if self._buckets_of_minute is not None:
             table["putMessageDistributeTime"] = _bucket_text(self._buckets_of_minute)
         return table
+
+    def _put_latency_ms(self, share: float) -> float:
+        """Within how many milliseconds this share of the last minute's messages was written; -1 before it is known.
+
+        It is as fine as the buckets are: the upper bound of the one in which the share is reached.
+        """
+        counts = self._buckets_of_minute
+        if counts is None or not sum(counts):
+            return -1.0
+        bounds_ms = (*PUT_TIME_BOUNDS_MS, max(self._statistics.put_ms_max, PUT_TIME_BOUNDS_MS[-1]))
+        reached = accumulate(counts)
+        wanted = share * sum(counts)
+        return float(next(bound for bound, count in zip(bounds_ms, reached, strict=True) if count >= wanted))
 
     def _rates(self, count_of: Callable[[Sample], int]) -> str:
         """The rates a second over each window, with a blank between; nothing for a window that is not full yet."""

@@ -4,6 +4,8 @@ Rule 1: a change is all or nothing. It is checked whole, written to the file, an
 Rule 2: readers take `holder.current` each time they need a value, and keep it no longer than one request.
 Rule 3: a key that takes effect at a start only is taken too: it goes to the file, `current` keeps what is in effect,
 and `pending` tells of it until the next start.
+Rule 4: of what are system properties at Apache, the keys with dots, no request changes those that count at a start:
+which certificates are trusted, or where the accounts are, is for whoever has the machine.
 """
 
 from __future__ import annotations
@@ -109,10 +111,11 @@ class ConfigHolder(Generic[C]):
         """Change keys as an operator's request asks; returns those whose value is another now, or will be (`pending`).
 
         Unknown keys are passed over, as Apache does. Raises `ConfigError`, with nothing changed, if a value cannot be
-        read or does not fit the others; `OSError` if the file cannot be written.
+        read, does not fit the others, or is not for requests to change; `OSError` if the file cannot be written.
         """
         async with self._updating:
             values = self._parsed(changes)
+            self._check_reserved(values)
             planned = _with_updates(self._planned, values)
             loaded = _with_updates(self._loaded, [(key, value) for key, value in values if key.declared.changeable])
             changed = self._differing(planned.config, self._planned.config)
@@ -138,6 +141,12 @@ class ConfigHolder(Generic[C]):
                 except ValueError as error:
                     raise ConfigError(f'{key.name} = "{text}" is not {error}') from None
         return values
+
+    def _check_reserved(self, values: list[tuple[Key, Any]]) -> None:
+        for key, value in values:
+            is_reserved = "." in key.name and not key.declared.changeable
+            if is_reserved and value != value_of(self._planned.config, key):
+                raise ConfigError(f"{key.name} is not changed by a request: set it in the file, and start again")
 
     def _differing(self, one: C, other: C) -> frozenset[str]:
         return frozenset(key.name for key in self._table.keys if value_of(one, key) != value_of(other, key))

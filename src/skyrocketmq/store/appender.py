@@ -133,6 +133,11 @@ class Appender:
         """The largest body; may change at run time."""
         self._body_bytes_max = message_bytes_max
 
+    @property
+    def pool_bytes(self) -> int | None:
+        """What is acknowledged but waits in the transient pool; None where there is no pool."""
+        return None if self._pool is None else self._pool.byte_count
+
     def set_pool_pages(self, least_pages: int) -> None:
         """With so many pages the transient pool is written at once; may change at run time."""
         if self._pool is not None:

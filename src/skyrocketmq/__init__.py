@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from skyrocketmq.client.replies import reply_message
     from skyrocketmq.client.send_result import SendResult, SendStatus
     from skyrocketmq.client.settings import Credentials
+    from skyrocketmq.client.transaction_producer import TransactionProducer
+    from skyrocketmq.client.transactions import Transaction, TransactionResult, TransactionState
     from skyrocketmq.model import Message, MessageQueue, MessageView
 
 __all__ = [
@@ -54,6 +56,10 @@ __all__ = [
     "PushConsumer",
     "SendResult",
     "SendStatus",
+    "Transaction",
+    "TransactionProducer",
+    "TransactionResult",
+    "TransactionState",
     "__version__",
     "reply_message",
     "split_batches",
@@ -75,6 +81,10 @@ _HOMES: Final = {
     "PushConsumer": "skyrocketmq.client.push_consumer",
     "SendResult": "skyrocketmq.client.send_result",
     "SendStatus": "skyrocketmq.client.send_result",
+    "Transaction": "skyrocketmq.client.transactions",
+    "TransactionProducer": "skyrocketmq.client.transaction_producer",
+    "TransactionResult": "skyrocketmq.client.transactions",
+    "TransactionState": "skyrocketmq.client.transactions",
     "reply_message": "skyrocketmq.client.replies",
     "split_batches": "skyrocketmq.client.batches",
 }

@@ -30,11 +30,13 @@ from skyrocketmq.client.push_consumer import PushConsumer as AsyncPushConsumer
 from skyrocketmq.client.selectors import QueueSelector
 from skyrocketmq.client.send_result import SendResult
 from skyrocketmq.client.send_window import IN_FLIGHT_MAX
+from skyrocketmq.client.transaction_producer import TransactionProducer as AsyncTransactionProducer
+from skyrocketmq.client.transactions import Execute, TransactionResult
 from skyrocketmq.errors import ClientError
 from skyrocketmq.loop_thread import LoopThread, acquire_loop, release_loop
 from skyrocketmq.model import Message, MessageQueue, MessageView, QueueOffset
 
-__all__ = ["LitePullConsumer", "Producer", "PullConsumer", "PushConsumer"]
+__all__ = ["LitePullConsumer", "Producer", "PullConsumer", "PushConsumer", "TransactionProducer"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -247,6 +249,26 @@ class Producer(_Face[AsyncProducer]):
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that messages of a topic can be sent to now."""
         return self._wait(lambda client: client.queues(topic))
+
+
+class TransactionProducer(Producer):
+    """Sends in transactions; see `client.transaction_producer.TransactionProducer` for the arguments.
+
+    Local transactions and checks are best plain functions: they run in threads, and may block.
+    """
+
+    @_same_arguments(AsyncTransactionProducer)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        _Face.__init__(self, lambda: AsyncTransactionProducer(*args, **options))
+
+    def send_in_transaction(
+        self, message: Message, execute: Execute, arg: Any = None, *, timeout_s: float | None = None
+    ) -> TransactionResult:
+        """Send the first half, run `execute(transaction, arg)`, and tell the broker how it ended."""
+        self._running()  # in a new process it has another client
+        client = self._client
+        assert isinstance(client, AsyncTransactionProducer), "made so"
+        return self._wait(lambda _: client.send_in_transaction(message, execute, arg, timeout_s=timeout_s))
 
 
 class PushConsumer(_Face[AsyncPushConsumer]):

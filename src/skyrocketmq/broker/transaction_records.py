@@ -33,7 +33,6 @@ __all__ = ["ENDS", "TRANSACTION_QUEUE_ID", "HalfMessage", "TransactionRecords", 
 TRANSACTION_QUEUE_ID: Final = 0
 KINDS_MAX: Final = 4096  # kept; messages with keys of their own would fill any table
 QUEUE_ID_MAX: Final = 2**31 - 1
-UNIQUE_ID_BYTES: Final = 32
 ENDS: Final = {TransactionType.COMMIT: b"commit", TransactionType.ROLLBACK: b"rollback"}
 
 WAIT: Final = names.WAIT.encode()
@@ -82,9 +81,7 @@ class TransactionRecords:
         self._store = store
         self._kinds: dict[tuple[bytes, int, bytes], HalfKind] = {}
         self._half_shapes: dict[tuple[str, int, bytes, bytes, int, bytes], tuple[RecordShape, bytes]] = {}
-        self._marks = {
-            (end, id_bytes): self._mark_shape(end, id_bytes) for end in ENDS for id_bytes in (0, UNIQUE_ID_BYTES)
-        }
+        self._marks: dict[tuple[TransactionType, int], RecordShape] = {}
 
     # ------------------------------------------------------------------------------------------------------- writing
 
@@ -119,13 +116,14 @@ class TransactionRecords:
 
     def mark_shape(self, end: TransactionType, unique_id: bytes) -> RecordShape:
         """The shape of the mark that a transaction with this unique id is ended."""
-        return self._marks.get((end, len(unique_id))) or self._mark_shape(end, len(unique_id))
-
-    def _mark_shape(self, end: TransactionType, id_bytes: int) -> RecordShape:
-        after = _MARK_AFTER % ENDS[end]
-        if not id_bytes:
-            return self._store.shape(TRANSACTION_OP_TOPIC, after[1:], b"", b"")
-        return self._store.shape(TRANSACTION_OP_TOPIC, UNIQ_MARK, b"0" * id_bytes, after)
+        shape = self._marks.get((end, len(unique_id)))
+        if shape is None:
+            after = _MARK_AFTER % ENDS[end]
+            before, after = (UNIQ_MARK, after) if unique_id else (after[1:], b"")
+            shape = self._store.shape(TRANSACTION_OP_TOPIC, before, unique_id, after)
+            if len(self._marks) < KINDS_MAX:
+                self._marks[end, len(unique_id)] = shape
+        return shape
 
     # ------------------------------------------------------------------------------------------------------- reading
 

@@ -12,12 +12,12 @@ consumed (`offset_store`), what is subscribed (`message_selector`, `subscription
 Then what clients share: `settings`, `identity`, `name_servers`, `routes`, `heartbeats`, `broker_calls`,
 `broker_requests`, put together in `instance`; `sharing` says who uses which, `life` how a client starts and ends.
 
-A message on its way out: `producer`, `send_window`, `sending`; one that asks for a reply: `requester`, `replies`,
-`waiting_replies`. On its way in: `rebalance` gives a consumer its queues (`held_queue`), `pulls` and `push_pulling`
-fetch, `deliveries` cuts what came into calls, `consume_concurrently` or `consume_orderly` has them handled
-(`handler_calls`, `handler_threads`), `send_back` passes on what failed; `push_member` puts these together,
-`lite_member` and `lite_queues` those of the lite pull consumer. What is told about messages on either way: `tracing`,
-`trace_messages`, `trace_sending`, `trace_consuming`.
+A message on its way out: `producer`, `send_window`, `sending`; in a transaction: `transaction_producer`,
+`transactions`; one that asks for a reply: `requester`, `replies`, `waiting_replies`. On its way in: `rebalance` gives a
+consumer its queues (`held_queue`), `pulls` and `push_pulling` fetch, `deliveries` cuts what came into calls,
+`consume_concurrently` or `consume_orderly` has them handled (`handler_calls`, `handler_threads`), `send_back` passes on
+what failed; `push_member` puts these together, `lite_member` and `lite_queues` those of the lite pull consumer. What is
+told about messages on either way: `tracing`, `trace_messages`, `trace_sending`, `trace_consuming`.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ from skyrocketmq.client.replies import reply_message
 from skyrocketmq.client.selectors import select_by_hash, select_by_machine_room, select_random
 from skyrocketmq.client.send_result import SendResult, SendStatus
 from skyrocketmq.client.settings import Credentials
+from skyrocketmq.client.transaction_producer import TransactionProducer
+from skyrocketmq.client.transactions import Transaction, TransactionResult, TransactionState
 
 __all__ = [
     "BrokerHealth",
@@ -59,6 +61,10 @@ __all__ = [
     "SendCall",
     "SendResult",
     "SendStatus",
+    "Transaction",
+    "TransactionProducer",
+    "TransactionResult",
+    "TransactionState",
     "reply_message",
     "select_by_hash",
     "select_by_machine_room",

@@ -24,6 +24,8 @@ SHORT_LOCKS: Final = {"rocketmq.broker.rebalance.lockMaxLiveTime": "31000"}
 """A second more than clients count on a lock, instead of 30: so long a test waits for the queues of a dead member. To
 Apache's broker this is no key, but a system property; it keeps the usual 60 s."""
 
+SOON_CHECKED: Final = {"transactionCheckInterval": "1000", "transactionTimeOut": "1000"}
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
@@ -36,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two brokers; one cluster for all tests, which use topics and groups of their own."""
     apache: Apache = request.getfixturevalue("apache_5" if request.param == "apache 5" else "apache")
-    with CLUSTERS[request.param](apache, tmp_path_factory.mktemp("cluster"), SHORT_LOCKS) as started:
+    with CLUSTERS[request.param](apache, tmp_path_factory.mktemp("cluster"), SHORT_LOCKS | SOON_CHECKED) as started:
         yield started
 
 

@@ -7,10 +7,22 @@ import signal
 import sys
 from pathlib import Path
 
-from benchmarks import backlog, broker, client, delayed, flush, namesrv, recovery, replication, sql_filter, tls
+from benchmarks import (
+    backlog,
+    broker,
+    client,
+    delayed,
+    flush,
+    namesrv,
+    recovery,
+    replication,
+    sql_filter,
+    tls,
+    transactions,
+)
 from benchmarks.report import APACHE, OURS, write_json
 
-PARTS = (namesrv, broker, client, flush, replication, recovery, backlog, delayed, sql_filter, tls)
+PARTS = (namesrv, broker, client, flush, replication, recovery, backlog, delayed, sql_filter, tls, transactions)
 BENCHMARKS = {part.NAME: part for part in PARTS}
 
 

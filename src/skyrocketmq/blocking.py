@@ -152,9 +152,11 @@ _of_parents: list[object] = []  # clients of parent processes: kept, for deletin
 class Producer(_Face[AsyncProducer]):
     """Sends messages for a group; see `client.producer.Producer` for the arguments."""
 
+    _kind: type[AsyncProducer] = AsyncProducer
+
     @_same_arguments(AsyncProducer)
     def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(lambda: AsyncProducer(*args, **options))
+        super().__init__(lambda: self._kind(*args, **options))
         self._window = BlockingWindow(options.get("in_flight_max", IN_FLIGHT_MAX))
 
     def send(
@@ -257,9 +259,11 @@ class TransactionProducer(Producer):
     Local transactions and checks are best plain functions: they run in threads, and may block.
     """
 
+    _kind = AsyncTransactionProducer
+
     @_same_arguments(AsyncTransactionProducer)
     def __init__(self, *args: Any, **options: Any) -> None:
-        _Face.__init__(self, lambda: AsyncTransactionProducer(*args, **options))
+        super().__init__(*args, **options)
 
     def send_in_transaction(
         self, message: Message, execute: Execute, arg: Any = None, *, timeout_s: float | None = None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -201,6 +203,17 @@ async def test_code_that_blocks_has_the_same(cluster: Cluster) -> None:
 
     await asyncio.to_thread(work)
     assert await delivered(cluster) == [b"1", b"2"]
+
+
+async def test_the_program_of_the_guide_runs(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster.create_topic("Paid")
+    guide = (Path(__file__).parents[2] / "docs" / "transactions.md").read_text()
+    program = guide.partition("```python\n")[2].partition("```")[0]
+    names: dict[str, Any] = {"__name__": "guide"}
+    exec(compile(program, "docs/transactions.md", "exec"), names)
+    await names["main"](cluster.namesrv)
+    assert capsys.readouterr().out == "TransactionState.COMMIT True\n"
+    assert await delivered(cluster) == [b"order 1"]
 
 
 # ------------------------------------------------------------------------------------------------- on scripted brokers

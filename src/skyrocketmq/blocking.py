@@ -13,11 +13,13 @@ its first use. Handlers of a push consumer are best plain functions: they run in
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
+from weakref import WeakSet
 
 from skyrocketmq.blocking_window import BlockingWindow
 from skyrocketmq.client.consumer_health import ConsumerHealth
@@ -63,7 +65,11 @@ class _AsyncClient(Protocol):
 
 
 class _Face(Generic[Client]):
-    """A client on the loop of a background thread."""
+    """A client on the loop of a background thread.
+
+    `_lock` guards starting and the change of process: of the threads that first use a client after a fork one starts it
+    anew, and the others wait for that. A use that finds it running takes no lock.
+    """
 
     def __init__(self, make: Callable[[], Client]) -> None:
         self._make = make
@@ -71,25 +77,33 @@ class _Face(Generic[Client]):
         self._client = make()
         self._thread: LoopThread | None = None
         self._process_id = os.getpid()
+        self._is_due = False  # the parent had started it, and this process has not yet
+        self._lock = threading.RLock()
+        _faces.add(self)
         self.group = self._client.group
 
     def start(self) -> None:
         """What `with` does at its beginning."""
-        self._follow_fork()
-        if self._thread is not None:
-            raise ClientError(f"{self.group} is started already")
-        thread = acquire_loop()
-        try:
-            thread.run(self._client.start())
-        except BaseException:
-            release_loop(thread)
-            raise
-        self._thread = thread
+        with self._lock:
+            self._follow_fork()
+            if self._thread is not None:
+                raise ClientError(f"{self.group} is started already")
+            thread = acquire_loop()
+            try:
+                thread.run(self._client.start())
+            except BaseException:
+                release_loop(thread)
+                raise
+            self._is_due = False
+            self._thread = thread
 
     def close(self) -> None:
         """What `with` does at its end. Closing twice is harmless; what a parent process has started stays open."""
-        thread, self._thread = self._thread, None
-        if thread is None or os.getpid() != self._process_id:
+        with self._lock:
+            self._follow_fork()
+            self._is_due = False
+            thread, self._thread = self._thread, None
+        if thread is None:
             return
         try:
             thread.run(self._client.close())
@@ -111,24 +125,33 @@ class _Face(Generic[Client]):
         self._running()
         return self._client.client_id
 
-    def _follow_fork(self) -> bool:
-        """In a new process: have a new client, as the old one belongs to the parent. Whether that was started."""
+    def _follow_fork(self) -> None:
+        """In a new process: have a new client, as the old one belongs to the parent."""
         if os.getpid() == self._process_id:
-            return False
-        self._process_id = os.getpid()
-        was_started, self._thread = self._thread is not None, None
+            return
+        self._is_due, self._thread = self._thread is not None or self._is_due, None
         _of_parents.append(self._client)
         self._client = self._make()
         for step in self._setup:
             step(self._client)
-        return was_started
+        self._forked()
+        self._process_id = os.getpid()
+
+    def _forked(self) -> None:
+        """Called in a new process before its first use."""
 
     def _running(self) -> LoopThread:
-        if self._follow_fork():
-            self.start()
-        if self._thread is None:
+        # First the process, then the thread: a new process has lost its parent's before it has its own number here.
+        thread = self._thread if os.getpid() == self._process_id else None
+        if thread is None:
+            with self._lock:
+                self._follow_fork()
+                if self._is_due:
+                    self.start()
+                thread = self._thread
+        if thread is None:
             raise ClientError(f"{self.group} is not started: use it inside 'with', or call start() first")
-        return self._thread
+        return thread
 
     def _wait(self, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
         return self._running().run(work(self._client))
@@ -138,15 +161,29 @@ class _Face(Generic[Client]):
 
     def _configure(self, step: Callable[[Client], object]) -> None:
         """Do something to the client, now and whenever it is made anew."""
-        self._follow_fork()
-        if self._thread is None:
+        with self._lock:
+            self._follow_fork()
+            thread = self._thread
+        if thread is None:
             step(self._client)
         else:
-            self._thread.call(lambda: step(self._client))
+            thread.call(lambda: step(self._client))
         self._setup.append(step)
 
 
 _of_parents: list[object] = []  # clients of parent processes: kept, for deleting them would close what parents use
+
+
+_faces: WeakSet[_Face[Any]] = WeakSet()
+
+
+def _renew_locks() -> None:
+    for face in list(_faces):
+        face._lock = threading.RLock()  # a thread that the fork did not take along may have had it
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 class Producer(_Face[AsyncProducer]):
@@ -158,6 +195,9 @@ class Producer(_Face[AsyncProducer]):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(lambda: self._kind(*args, **options))
         self._window = BlockingWindow(options.get("in_flight_max", IN_FLIGHT_MAX))
+
+    def _forked(self) -> None:
+        self._window.begin_anew()  # what was under way at the fork is the parent's
 
     def send(
         self,

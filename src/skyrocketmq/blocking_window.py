@@ -19,9 +19,10 @@ class BlockingWindow:
 
     def __init__(self, in_flight_max: int) -> None:
         self._in_flight_max = checked_window(in_flight_max)
-        self._begin_anew()
+        self.begin_anew()
 
-    def _begin_anew(self) -> None:
+    def begin_anew(self) -> None:
+        """Forget all: this is another process, or the beginning."""
         self._process_id = os.getpid()
         self._room = threading.BoundedSemaphore(self._in_flight_max)
         self._change = threading.Condition()  # guards what follows
@@ -32,7 +33,7 @@ class BlockingWindow:
     def begin(self, send: Callable[[], Future[SendResult]]) -> Future[SendResult]:
         """Begin a send; waits in this thread until there is room."""
         if os.getpid() != self._process_id:
-            self._begin_anew()  # what was under way at the fork is the parent's
+            self.begin_anew()  # what was under way at the fork is the parent's
         self._room.acquire()
         try:
             future = send()
@@ -65,7 +66,7 @@ class BlockingWindow:
     def flush(self) -> None:
         """Wait for all that is under way now; raises an `ExceptionGroup` if some have failed since the last flush."""
         if os.getpid() != self._process_id:
-            self._begin_anew()
+            self.begin_anew()
         with self._change:
             under_way = set(self._futures)
             self._change.wait_for(lambda: under_way.isdisjoint(self._futures))

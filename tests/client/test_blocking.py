@@ -14,6 +14,7 @@ import pytest
 
 from skyrocketmq import blocking
 from skyrocketmq.client.selectors import select_by_hash
+from skyrocketmq.client.send_result import SendResult
 from skyrocketmq.errors import ClientError
 from skyrocketmq.model import Message, MessageQueue, MessageView
 from tests.client.cluster import Cluster, until
@@ -236,3 +237,40 @@ async def test_a_client_works_in_a_process_made_by_fork(cluster: Cluster) -> Non
     assert status == 0
     assert "@" in child_id
     assert cluster.brokers["broker-a"].store.max_offset("T", 0) == 3
+
+
+async def test_all_threads_of_a_process_made_by_fork_may_begin_at_once(cluster: Cluster) -> None:
+    cluster.create_topic("T", queues=1)
+
+    def send_from_threads(producer: blocking.Producer) -> int:
+        ready = threading.Barrier(6)
+        results: list[object] = []
+
+        def send() -> None:
+            ready.wait()
+            try:
+                results.append(producer.send(Message("T", b"x")))
+            except Exception as error:
+                results.append(error)
+
+        threads = [threading.Thread(target=send, daemon=True) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+        return sum(isinstance(result, SendResult) for result in results)
+
+    def work() -> int:
+        with blocking.Producer("senders", namesrv=cluster.namesrv) as producer:
+            producer.send(Message("T", b"x"))
+            child = os.fork()
+            if child == 0:
+                sent_count = 0
+                try:
+                    sent_count = send_from_threads(producer)
+                finally:
+                    os._exit(sent_count)
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    for _ in range(3):
+        assert await in_thread(work) == 6

@@ -57,6 +57,30 @@ class TestSubscribing:
                     break
         assert sorted(seen) == [b"0", b"1", b"2"]
 
+    @pytest.mark.parametrize("way", ["subscribe", "assign"])
+    async def test_another_expression_holds_at_once(self, cluster: Cluster, way: str) -> None:
+        cluster.create_topic("T", queues=1)
+        for body in numbered(6):
+            await send_all(cluster, [body], tags="TagA" if int(body) < 3 else "TagB")
+        consumer = LitePullConsumer("readers", namesrv=cluster.namesrv, pull_batch_size=1, consume_from="first")
+
+        def choose(expression: str) -> None:
+            if way == "subscribe":
+                consumer.subscribe("T", expression)
+            else:
+                consumer.assign([QUEUE], expression)
+
+        choose("TagA")
+        async with consumer:
+            assert await poll_bodies(consumer, 1) == [b"0"]
+            held = consumer._started().queues.held[QUEUE]
+            await until(lambda: held.cache.count == 2)  # fetched by the old expression
+            choose("TagB")
+            assert await poll_bodies(consumer, 3) == [b"3", b"4", b"5"]
+            choose("TagB")
+            assert held.pulling is not None
+            assert not held.pulling.cancelling()
+
     async def test_members_divide_the_queues(self, cluster: Cluster) -> None:
         cluster.create_topic("T", queues=4)
         async with LitePullConsumer("readers", namesrv=cluster.namesrv) as first:
@@ -179,6 +203,18 @@ class TestOffsets:
             with pytest.raises(IllegalArgument, match="not one of those that are read now"):
                 await consumer.commit({QUEUE: 0, MessageQueue("T", "broker-a", 7): 5})
         assert cluster.stored_offset("readers", "T", 7) is None
+
+    async def test_an_offset_that_was_only_read_is_not_stored(self) -> None:
+        async with open_scripted() as scripted:
+            scripted.add_topic("T")
+            broker = scripted.brokers["broker-a"]
+            broker.add_messages(b"0", b"1")
+            async with LitePullConsumer("readers", namesrv=scripted.namesrv, auto_commit=False) as consumer:
+                consumer.assign([QUEUE])
+                assert await poll_bodies(consumer, 2) == [b"0", b"1"]
+                await consumer._member.persist_offsets()
+            assert broker.count(RequestCode.QUERY_CONSUMER_OFFSET) == 1
+            assert broker.count(RequestCode.UPDATE_CONSUMER_OFFSET) == 0
 
     async def test_without_a_commit_everything_comes_again(self, cluster: Cluster) -> None:
         cluster.create_topic("T", queues=1)

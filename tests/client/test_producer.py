@@ -14,6 +14,7 @@ from skyrocketmq.errors import (
     ConnectFailed,
     IllegalArgument,
     MessageIllegal,
+    NetError,
     NoRoute,
     RequestTimeout,
     SystemBusy,
@@ -264,6 +265,82 @@ class TestRetries:
                 await until(lambda: len(sent(slow)) > 1)
                 await clock.advance(1)
                 await asyncio.gather(*sendings)
+
+    async def test_a_broker_that_refuses_is_avoided_too(self) -> None:
+        async with open_scripted(brokers=["broker-a", "broker-b"]) as scripted:
+            scripted.add_topic("T", queues=4)
+            refusing, slow = scripted.brokers.values()
+            refusing.on(SEND, refuse(14, "disk is full"))
+            clock = ManualClock()
+
+            async def after_a_second(frame: Frame) -> Frame:
+                clock_task = asyncio.get_running_loop().create_task(clock.advance(1))
+                await clock.sleep(1)
+                await clock_task
+                return stored(frame)
+
+            slow.on(SEND, after_a_second)
+            async with Producer("orders", namesrv=scripted.namesrv, clock=clock, avoid_slow_brokers=True) as producer:
+                for _ in range(12):
+                    result = await producer.send(Message("T", b"x"))
+                    assert result.queue.broker_name == "broker-b"
+            assert len(sent(refusing)) == 1
+
+    async def test_a_message_that_is_refused_for_its_own_sake_says_nothing_about_the_broker(self) -> None:
+        async with open_scripted(brokers=["broker-a", "broker-b"]) as scripted:
+            scripted.add_topic("T")
+            async with Producer("orders", namesrv=scripted.namesrv, avoid_slow_brokers=True) as producer:
+                for broker in scripted.brokers.values():
+                    broker.on(SEND, refuse(13, "too long"))
+                for _ in range(2):
+                    with pytest.raises(MessageIllegal):
+                        await producer.send(Message("T", b"x"))
+                for broker in scripted.brokers.values():
+                    broker.on(SEND, stored)
+                brokers = [(await producer.send(Message("T", b"x"))).queue.broker_name for _ in range(4)]
+                assert set(brokers) == {"broker-a", "broker-b"}
+
+    async def test_a_send_that_is_cancelled_says_nothing_about_the_broker(self) -> None:
+        async with open_scripted(brokers=["broker-a", "broker-b"]) as scripted:
+            scripted.add_topic("T")
+
+            async def hold(frame: Frame) -> Frame:
+                await asyncio.sleep(0.2)
+                return stored(frame)
+
+            async with Producer("orders", namesrv=scripted.namesrv, avoid_slow_brokers=True) as producer:
+                await producer.send(Message("T", b"x"))
+                for broker in scripted.brokers.values():
+                    broker.on(SEND, hold)
+                before = sum(len(sent(broker)) for broker in scripted.brokers.values())
+                sendings = [asyncio.create_task(producer.send(Message("T", b"x"))) for _ in range(4)]
+                await until(lambda: sum(len(sent(broker)) for broker in scripted.brokers.values()) == before + 4)
+                for sending in sendings:
+                    sending.cancel()
+                await asyncio.gather(*sendings, return_exceptions=True)
+                for broker in scripted.brokers.values():
+                    broker.on(SEND, stored)
+                brokers = [(await producer.send(Message("T", b"x"))).queue.broker_name for _ in range(4)]
+                assert set(brokers) == {"broker-a", "broker-b"}
+
+    async def test_a_hasty_send_does_not_cost_others_their_connection(self) -> None:
+        async with open_scripted() as scripted:
+            scripted.add_topic("T")
+            broker = scripted.brokers["broker-a"]
+            async with Producer("orders", namesrv=scripted.namesrv) as producer:
+                await producer.send(Message("T", b"x"))
+
+                async def hold(frame: Frame) -> Frame:
+                    await asyncio.sleep(0.3)
+                    return stored(frame)
+
+                broker.on(SEND, hold)
+                before = len(sent(broker))
+                patient = [asyncio.create_task(producer.send(Message("T", b"x"))) for _ in range(10)]
+                with pytest.raises(NetError):
+                    await producer.send(Message("T", b"hasty"), timeout_s=0.05)
+                await asyncio.gather(*patient)
+                assert len(sent(broker)) == before + 11
 
 
 class TestWhatTravels:

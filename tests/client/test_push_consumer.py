@@ -11,8 +11,10 @@ import pytest
 
 from skyrocketmq.client import consume_concurrently
 from skyrocketmq.client.consume_result import ConsumeResult
+from skyrocketmq.client.message_selector import MessageSelector
 from skyrocketmq.client.producer import Producer
 from skyrocketmq.client.push_consumer import PushConsumer
+from skyrocketmq.client.push_options import PushOptions
 from skyrocketmq.errors import ClientError, IllegalArgument
 from skyrocketmq.model import BrokerData, Message, MessageView, QueueData, TopicRoute
 from skyrocketmq.testing import FaultyLink, ManualClock
@@ -684,6 +686,20 @@ class TestStopping:
         assert "readers" not in cluster.brokers["broker-a"].tables.consumers.groups()
 
 
+class TestFilters:
+    async def test_a_broker_that_is_away_is_not_asked_whether_an_expression_is_right(self) -> None:
+        async with open_scripted(brokers=["broker-a", "broker-b"]) as scripted:
+            scripted.add_topic("T")
+            scripted.brokers["broker-a"].on(RequestCode.CHECK_CLIENT_CONFIG, lambda frame: frame.reply())
+            await scripted.brokers["broker-b"].server.close()
+            for number in range(6):
+                consumer = PushConsumer(f"readers-{number}", namesrv=scripted.namesrv)
+                consumer.subscribe("T", MessageSelector.by_sql("a > 1"), Inbox())
+                async with consumer:
+                    pass
+            assert scripted.brokers["broker-a"].count(RequestCode.CHECK_CLIENT_CONFIG) == 6
+
+
 class TestWorkers:
     @pytest.mark.parametrize("orderly", [False, True])
     async def test_a_handler_whose_task_is_cancelled_costs_no_worker(self, tmp_path: Path, orderly: bool) -> None:
@@ -884,3 +900,24 @@ class TestArguments:
     async def test_what_needs_a_running_consumer_says_so(self) -> None:
         with pytest.raises(ClientError, match="not started"):
             await PushConsumer("readers", namesrv="127.0.0.1:1").run()
+
+
+class TestOptions:
+    @pytest.mark.parametrize(("orderly", "retries"), [(False, 16), (True, 2**31 - 1)])
+    def test_minus_one_attempts_mean_the_familys_default(self, orderly: bool, retries: int) -> None:
+        assert PushOptions(orderly=orderly, retry_count_max=-1).retries == retries
+        assert PushOptions(orderly=orderly, retry_count_max=0).retries == 0
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("retry_count_max", -2),
+            ("consume_timeout_s", 0),
+            ("pause_s", -1),
+            ("stop_grace_s", -0.1),
+            ("stop_grace_s", float("nan")),
+        ],
+    )
+    def test_what_makes_no_sense_is_refused(self, name: str, value: float) -> None:
+        with pytest.raises(IllegalArgument, match=name):
+            PushOptions(**{name: value})  # type: ignore[arg-type]

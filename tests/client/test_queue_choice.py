@@ -123,6 +123,23 @@ class TestHealthyQueues:
         choice = QueueChoice(start=0)
         assert {choice.choose_healthy(queues, faults, now_ms=1) for _ in range(9)} == set(queues[2:])
 
+    def test_a_slow_broker_is_less_bad_than_one_that_refuses_quickly(self) -> None:
+        queues = queues_of("broker-a", "broker-b", each=2)
+        faults = FaultTable()
+        faults.record("broker-a", latency_ms=1, is_failed=True, now_ms=0)
+        faults.record("broker-b", latency_ms=900, is_failed=False, now_ms=0)
+        assert QueueChoice(start=0).choose_healthy(queues, faults, now_ms=1).broker_name == "broker-b"
+
+    @pytest.mark.parametrize("is_failed", [False, True])
+    def test_a_retry_goes_to_another_broker_healthy_or_not(self, is_failed: bool) -> None:
+        queues = queues_of("broker-a", "broker-b", each=2)
+        faults = FaultTable()
+        faults.record("broker-b", latency_ms=900, is_failed=is_failed, now_ms=0)
+        for start in range(4):
+            choice = QueueChoice(start=start)
+            queue = choice.choose_healthy(queues, faults, now_ms=1, avoid_broker="broker-a")
+            assert queue.broker_name == "broker-b"
+
     def test_a_least_bad_broker_without_the_topic_is_forgotten(self) -> None:
         queues = queues_of("broker-a", each=2)
         faults = FaultTable()

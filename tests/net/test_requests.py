@@ -109,6 +109,31 @@ async def test_strays_are_dropped_and_the_connection_goes_on() -> None:
         assert (await peer.receive()).body == b"next"
 
 
+async def test_a_hasty_request_closes_a_silent_connection_after_three_seconds_only() -> None:
+    clock = ManualClock()
+    link = FaultyLink()
+    async with (
+        await Server.start(LOOPBACK, EchoService().dispatcher) as server,
+        Client(clock=clock, link=link) as client,
+    ):
+        await client.request(address_of(server), Frame(ECHO), 3)
+        connection = client.find(address_of(server))
+        for is_slow_only in (True, False):
+            link.stall()
+            requests = [asyncio.create_task(client.request(address_of(server), Frame(ECHO), 0.1)) for _ in range(2)]
+            await clock.advance(0.1)
+            for outcome in await asyncio.gather(*requests, return_exceptions=True):
+                assert isinstance(outcome, RequestTimeout)
+            if is_slow_only:
+                link.release()
+                await asyncio.sleep(0.05)
+            await clock.advance(2.8)
+            assert client.find(address_of(server)) is connection
+            await clock.advance(0.1)
+            assert client.find(address_of(server)) is (connection if is_slow_only else None)
+        link.release()
+
+
 async def test_a_silent_connection_is_closed_when_a_request_on_it_times_out() -> None:
     clock = ManualClock()
     link = FaultyLink()

@@ -42,9 +42,10 @@ class FaultTable:
         self._turn = turn
 
     def record(self, broker_name: str, *, latency_ms: float, is_failed: bool, now_ms: int) -> None:
-        """Note how a call went. The latency is remembered as it was, for comparing brokers that are all avoided."""
-        pause_ms = avoidance_ms(FAILED_CALL_MS if is_failed else latency_ms)
-        self._faults[broker_name] = _Fault(latency_ms, now_ms + pause_ms)
+        """Note how a call went. A quick refusal is no quick answer: when all are avoided, a slow broker is better."""
+        if is_failed:
+            latency_ms = max(latency_ms, FAILED_CALL_MS)
+        self._faults[broker_name] = _Fault(latency_ms, now_ms + avoidance_ms(latency_ms))
 
     def is_available(self, broker_name: str, *, now_ms: int) -> bool:
         fault = self._faults.get(broker_name)

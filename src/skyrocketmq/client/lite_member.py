@@ -173,6 +173,10 @@ class LiteMember:
 
     def subscriptions_changed(self) -> None:
         if self.parts is not None:
+            for queue in self.parts.queues.held:
+                subscription = self.subscriptions.find(queue.topic)
+                if subscription is not None:
+                    self.parts.queues.choose_by(queue, subscription)
             for topic in self.subscriptions.wire_topics:
                 self.parts.instance.routes.suspect(topic)
             self.parts.instance.heartbeats.send_soon()
@@ -185,14 +189,15 @@ class LiteMember:
         queues = self.parts.queues
         for queue in queues.held.keys() - self.chosen:
             queues.drop(queue)
-        for queue in sorted(self.chosen - queues.held.keys()):
-            selector = self.chosen_selector
-            queues.take(
-                queue,
-                subscription_of(
-                    queue.topic, selector.expression, sub_version=0, expression_type=selector.expression_type
-                ),
+        selector = self.chosen_selector
+        for queue in sorted(self.chosen):
+            subscription = subscription_of(
+                queue.topic, selector.expression, sub_version=0, expression_type=selector.expression_type
             )
+            if queue in queues.held:
+                queues.choose_by(queue, subscription)
+            else:
+                queues.take(queue, subscription)
 
     def shared_topics(self) -> Collection[str]:
         return self.subscriptions.wire_topics

@@ -4,6 +4,7 @@ Rule 1: what a poll hands out is finished when the next poll comes. Only what is
         commit by hand takes what was handed out last, too.
 Rule 2: a queue that is sought in, or given up, loses its waiting batches: nothing of the old place is handed out.
 Rule 3: paused queues are not pulled, and what they have waits.
+Rule 4: another expression holds from behind what was handed out. What waits was chosen by the old one: it is dropped.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from skyrocketmq.client.offset_store import OffsetStore
 from skyrocketmq.client.pulls import PullRequest, Pulls, PullStatus
 from skyrocketmq.client.start_offsets import StartPoint
 from skyrocketmq.errors import BrokerError, MQError, NetError
-from skyrocketmq.model import MessageQueue, MessageView, SubscriptionData
+from skyrocketmq.model import TAG_EXPRESSION, MessageQueue, MessageView, SubscriptionData
 from skyrocketmq.model.flags import PULL_LITE, PULL_SUBSCRIPTION, PULL_SUSPEND
 from skyrocketmq.net.tasks import Tasks
 from skyrocketmq.wire.codes import ResponseCode
@@ -165,6 +166,21 @@ class LiteQueues:
         self.held[queue] = held
         self._start(held)
 
+    def choose_by(self, queue: MessageQueue, subscription: SubscriptionData) -> None:
+        """Pull a queue that is held by this subscription from now on; nothing if it chooses the same messages."""
+        held = self.held[queue]
+        before, held.subscription = held.subscription, subscription
+        if _selection(before) == _selection(subscription) or held.pulling is None:
+            return
+        held.pulling.cancel()
+        self._forget_batches(held)
+        if held.handed_offset is not None:
+            held.next_offset = held.handed_offset
+        elif held.cache.first_offset is not None:
+            held.next_offset = held.cache.first_offset
+        held.cache.clear()
+        self._start(held)
+
     def pause(self, queues: Collection[MessageQueue], *, is_paused: bool) -> None:
         for queue in queues:
             (self._paused.add if is_paused else self._paused.discard)(queue)
@@ -194,12 +210,16 @@ class LiteQueues:
         return 0.0 if cache_gate(held.cache, self._options.limits) is PullGate.OPEN else FULL_S
 
     async def _find_start(self, held: LiteQueue) -> float:
+        offsets, queue = self._offsets, held.queue
+        was_known = offsets.find(queue) is not None
         try:
-            offset = await self._offsets.read(held.queue)
+            offset = await offsets.read(queue)
+            if not was_known and offsets.find(queue) == offset:
+                offsets.forget(queue)  # what was only read here is not ours to store
             if offset is None:
-                offset = await self._start_point.find(held.queue, self._instance.calls)
+                offset = await self._start_point.find(queue, self._instance.calls)
         except MQError as error:
-            logger.info("queue not begun", extra={"queue": str(held.queue), "reason": str(error)})
+            logger.info("queue not begun", extra={"queue": str(queue), "reason": str(error)})
             return AFTER_LOOKUP_S
         held.next_offset = offset
         return 0.0
@@ -241,3 +261,8 @@ class LiteQueues:
             self._failing.add(held.queue.broker_name)
             logger.warning("pull failed", extra={"queue": str(held.queue), "reason": str(error)})
         return AFTER_ERROR_S
+
+
+def _selection(subscription: SubscriptionData) -> tuple[str, str]:
+    """What decides which messages a subscription chooses."""
+    return subscription.expression_type or TAG_EXPRESSION, subscription.sub_string

@@ -38,13 +38,20 @@ class QueueChoice:
         index = self._index = (self._index + 1) & INDEX_MASK
         return queues[index % len(queues)]
 
-    def choose_healthy(self, queues: Sequence[MessageQueue], faults: FaultTable, *, now_ms: int) -> MessageQueue:
-        """The next queue of a broker that is available; if none is, one of a broker that is least bad."""
+    def choose_healthy(
+        self, queues: Sequence[MessageQueue], faults: FaultTable, *, now_ms: int, avoid_broker: str | None = None
+    ) -> MessageQueue:
+        """The next queue of a broker that is available; if none is, one of a broker that is least bad.
+
+        On a retry not that of the broker that failed, if there is another.
+        """
         start = self._next_index()
         for step in range(len(queues)):
             queue = queues[(start + step) % len(queues)]
-            if faults.is_available(queue.broker_name, now_ms=now_ms):
+            if queue.broker_name != avoid_broker and faults.is_available(queue.broker_name, now_ms=now_ms):
                 return queue
+        if avoid_broker is not None:
+            return self.choose(queues, avoid_broker=avoid_broker)
         broker_name = faults.take_turn(now_ms=now_ms)
         assert broker_name is not None, "a broker that is not available is in the table"
         own = [queue for queue in queues if queue.broker_name == broker_name]

@@ -43,6 +43,7 @@ RETRIED_CODES: Final = frozenset(
         ResponseCode.NOT_IN_CURRENT_UNIT,
     }
 )
+FAILED_CODES: Final = RETRIED_CODES | {ResponseCode.SYSTEM_BUSY}  # the broker's fault, not the message's
 BUSY_FIRST_S: Final = 0.01
 BUSY_S_MAX: Final = 0.5
 
@@ -126,7 +127,7 @@ class Sender:
                     remaining_s = deadline - clock.monotonic()
                     choice = self._choices[outgoing.topic]
                 if self._avoids_slow:
-                    target = choice.choose_healthy(queues, self._faults, now_ms=clock.now_ms())
+                    target = choice.choose_healthy(queues, self._faults, now_ms=clock.now_ms(), avoid_broker=avoid)
                 else:
                     target = choice.choose(queues, avoid_broker=avoid)
             attempts_left -= 1
@@ -175,20 +176,19 @@ class Sender:
         return choice.choose(queues)
 
     async def _request_timed(self, broker_name: str, address: str, frame: Frame, timeout_s: float) -> Frame:
-        """A request, noting how long the broker takes."""
+        """A request, noting how long the broker takes. One that is cancelled says nothing about the broker."""
         started = self._clock.monotonic()
-        is_failed = True
         try:
             answer = await self._net.request(address, frame, timeout_s)
-            is_failed = False
-            return answer
-        finally:
-            self._faults.record(
-                broker_name,
-                latency_ms=(self._clock.monotonic() - started) * 1000,
-                is_failed=is_failed,
-                now_ms=self._clock.now_ms(),
-            )
+        except NetError:
+            self._note(broker_name, started, is_failed=True)
+            raise
+        self._note(broker_name, started, is_failed=answer.code in FAILED_CODES)
+        return answer
+
+    def _note(self, broker_name: str, started: float, *, is_failed: bool) -> None:
+        latency_ms = (self._clock.monotonic() - started) * 1000
+        self._faults.record(broker_name, latency_ms=latency_ms, is_failed=is_failed, now_ms=self._clock.now_ms())
 
     def _address(self, queue: MessageQueue) -> str:
         address = self._routes.master(queue.broker_name)

@@ -92,6 +92,7 @@ class Client:
             on_close=self._lost,
             pause_reading_when_full=False,
             close_if_timeout=self._options.close_if_timeout,
+            silent_s=self._options.silent_s,
         )
 
     async def __aenter__(self) -> Client:

@@ -26,6 +26,7 @@ from skyrocketmq.net.stream import Pause, Stream, StreamSetup
 from skyrocketmq.net.tasks import Tasks
 from skyrocketmq.net.tls import TlsSession
 from skyrocketmq.net.waiting import Answer, WaitingRequests
+from skyrocketmq.ports import Timer
 from skyrocketmq.wire.frames import Frame, encode_frame
 
 __all__ = ["Connection", "ConnectionSetup", "Feed"]
@@ -45,6 +46,7 @@ class ConnectionSetup(StreamSetup):
     tasks: Tasks
     incomplete: Budget  # what is kept of large frames that have not arrived completely
     close_if_timeout: bool = False
+    silent_s: float = 0.0  # for how long at least nothing must have come
 
 
 class Connection(Stream):
@@ -58,6 +60,8 @@ class Connection(Stream):
         "_incomplete",
         "_refusal",
         "_rest",
+        "_silence_timer",
+        "_silent_s",
         "_tasks",
         "_waiting",
     )
@@ -67,6 +71,8 @@ class Connection(Stream):
         self._feed = setup.feed
         self._tasks = setup.tasks
         self._close_if_timeout = setup.close_if_timeout
+        self._silent_s = setup.silent_s
+        self._silence_timer: Timer | None = None
         self._waiting = WaitingRequests(setup.clock)
         self._gate = Gate(self._room)
         self._rest = Rest(setup.incomplete)
@@ -124,9 +130,23 @@ class Connection(Stream):
         if reply is None:
             text = f"no answer from {self.peer} to request {frame.code} within {timeout_s:g} s"
             if self._close_if_timeout and self._read_count == read_count:
-                self.abort(text)
+                self._abort_if_silent(text, timeout_s)
             raise RequestTimeout(text)
         return reply
+
+    def _abort_if_silent(self, text: str, silent_s: float) -> None:
+        """An answer is overdue, and nothing has come for so long. Others may be in less of a hurry."""
+        if silent_s >= self._silent_s:
+            self.abort(text)
+        elif self._silence_timer is None:
+            read_count = self._read_count
+
+            def look() -> None:
+                self._silence_timer = None
+                if self._read_count == read_count:
+                    self.abort(text)
+
+            self._silence_timer = self._clock.call_later(self._silent_s - silent_s, look)
 
     async def oneway(self, frame: Frame, timeout_s: float) -> None:
         """Send a request that has no answer; wait for room, but not for the bytes to leave."""
@@ -250,6 +270,8 @@ class Connection(Stream):
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
+        if self._silence_timer is not None:
+            self._silence_timer.cancel()
         self._rest.take()
         self._waiting.fail(self._lost)
         self._gate.fail(self._lost)

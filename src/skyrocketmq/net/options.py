@@ -58,7 +58,9 @@ class ClientOptions(ConnectionOptions):
     backoff_factor: float = 2.0  # and after each further one for so many times longer
     backoff_max_s: float = 5.0  # but never longer than this
     backoff_jitter: float = 0.5  # up to this share is taken off at random, so that clients do not come back as one
-    # A request without an answer closes its connection if not a byte came from the peer since it was sent: that is how
-    # a machine that vanished is noticed. Apache's key is clientCloseSocketIfTimeout; it closes a busy connection too.
+    # A request without an answer closes its connection if not a byte came from the peer since it was sent, and for
+    # `silent_s` at least: that is how a machine that vanished is noticed, and a hasty request harms no others. Apache's
+    # key is clientCloseSocketIfTimeout; it closes a busy connection too.
     close_if_timeout: bool = True
+    silent_s: float = 3.0  # a peer that owes an answer and sends nothing for less than this is only slow
     grace_s: float = 3.0  # closing waits so long for requests in progress, then cancels them

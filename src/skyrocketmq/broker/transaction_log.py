@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from skyrocketmq.broker.message_writer import OutgoingMessage, properties_text
-from skyrocketmq.broker.transaction_records import TRANSACTION_QUEUE_ID, HalfMessage, TransactionRecords
+from skyrocketmq.broker.transaction_records import CLUSTER, TRANSACTION_QUEUE_ID, HalfMessage, TransactionRecords
 from skyrocketmq.broker.transaction_table import PendingHalves
 from skyrocketmq.errors import MQError
 from skyrocketmq.model import LogOffset, QueueOffset, TransactionType
@@ -146,10 +146,12 @@ class TransactionLog:
         appender = self._store.appender
         if not (appender.settle() and appender.begin()):
             return _refused(appender.refusal)
+        # As the producer sent them: under this text the shape is kept for the fast way.
+        properties = {name: value for name, value in message.properties.items() if name != CLUSTER}
         log_offset, offset = self.add_half(
             message.topic,
             message.queue_id,
-            properties_text(message.properties),
+            properties_text(properties),
             message.body,
             message.flag,
             message.sys_flag,

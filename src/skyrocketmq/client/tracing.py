@@ -1,6 +1,6 @@
 """Message traces: what happened to each message, sent along to a topic of their own, never in anybody's way.
 
-A `Tracer` belongs to one producer or consumer. `TracedSender` and `traced_handler` tell it what they see; a client
+A `Tracer` belongs to one producer or consumer. `TracedSender` and `TraceHandling` tell it what they see; a client
 without a tracer has neither of them, and pays nothing. Records travel many to a message, whose keys are the ids and
 keys of all messages in it, so that traces are found by either.
 
@@ -85,13 +85,13 @@ class Tracer:
         """Have records sent. From any thread."""
         waiting = self._records
         if self._is_closed or len(waiting) + len(records) > RECORD_COUNT_MAX:
-            self._drop(len(records), "too many wait to be sent")
+            self._drop(len(records), "the client is closed" if self._is_closed else "too many wait to be sent")
             return
         waiting.extend(records)
         if not self._is_awake:
             self._is_awake = True
             self._tell(self._arrived)
-        elif not self._is_hurried and len(waiting) >= RECORDS_TOGETHER:
+        if not self._is_hurried and len(waiting) >= RECORDS_TOGETHER:
             self._is_hurried = True
             self._tell(self._many)
 

@@ -19,13 +19,15 @@ import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from skyrocketmq.config import BrokerRole, StoreConfig
 from skyrocketmq.errors import FlushFailed, StoreError
-from skyrocketmq.model.flags import TransactionType, transaction_type
+from skyrocketmq.model.flags import TRANSACTION_MASK, TransactionType, transaction_type
 from skyrocketmq.model.offsets import LogOffset, QueueOffset
 from skyrocketmq.ports import Clock, Disk, FileLock
 from skyrocketmq.store.appender import REFUSED, Appender, Arrival
@@ -82,8 +84,7 @@ _SLAVE_KEEPS_OFFSET: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewMessage:
+class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message for `put`: everything but what the store itself decides."""
 
     topic: str
@@ -99,8 +100,7 @@ class NewMessage:
     store_host: bytes | None = None  # of an earlier copy; None for this broker's
 
 
-@dataclass(frozen=True, slots=True)
-class PutResult:
+class PutResult(msgspec.Struct, frozen=True):
     """How an append ended. Offsets are -1 where the message was not stored."""
 
     status: PutStatus
@@ -368,9 +368,13 @@ class MessageStore:
         shaped: list[tuple[NewMessage, ConsumeQueue, RecordShape, bytes]] = []
         batch_bytes = 0
         refusal: Refusal | None = None
+        shape: RecordShape | None = None
+        shaped_as: tuple[str, bytes, bytes, int] | None = None
         for message in messages:
             before, key, after = split_unique_key(message.properties)
-            shape = self.shape(message.topic, before, key, after)
+            if shape is None or shaped_as != (message.topic, before, after, len(key)):  # most differ in their ids only
+                shaped_as = (message.topic, before, after, len(key))
+                shape = self.shape(message.topic, before, key, after)
             total = appender.record_bytes(shape, len(message.body), message.born_host, message.store_host)
             refusal = refusal or appender.refusal_of(shape, len(message.body), total)
             batch_bytes += total
@@ -387,9 +391,9 @@ class MessageStore:
         return [PutResult(appender.refusal.status, remark=appender.refusal.remark)] * len(messages)
 
     def _add(self, message: NewMessage, queue: ConsumeQueue, shape: RecordShape, key: bytes) -> PutResult:
-        is_queued = transaction_type(message.sys_flag) in _QUEUED
-        queue_offset = QueueOffset(queue.next_offset if is_queued else 0)
-        log_offset = self.appender.add_special(
+        appender = self.appender
+        queue_offset = QueueOffset(queue.next_offset)
+        usual = (
             queue,
             shape,
             key,
@@ -399,11 +403,15 @@ class MessageStore:
             message.born_timestamp,
             message.born_host,
             message.reconsume_times,
-            message.prepared_transaction_offset,
-            message.store_host,
         )
+        if message.sys_flag & TRANSACTION_MASK or message.prepared_transaction_offset or message.store_host is not None:
+            if transaction_type(message.sys_flag) not in _QUEUED:
+                queue_offset = QueueOffset(0)
+            log_offset = appender.add_special(*usual, message.prepared_transaction_offset, message.store_host)
+        else:
+            log_offset = appender.add(*usual)
         assert log_offset != REFUSED, "room and limits were checked for the whole batch"
-        return PutResult(PutStatus.PUT_OK, LogOffset(log_offset), queue_offset, self.appender.now_ms)
+        return PutResult(PutStatus.PUT_OK, LogOffset(log_offset), queue_offset, appender.now_ms)
 
     # ---------------------------------------------------------------------------------------------------- flushing
 

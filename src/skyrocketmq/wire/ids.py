@@ -67,16 +67,24 @@ class UniqueIdGenerator:
         self._timezone = timezone
         self._counter = count()
         self._month = (0, 0)  # [start, end) in ms; one tuple, so that threads see both bounds change at once
+        self._head = (-1, "")  # the moment of the last id, and what all ids of that moment begin with; one tuple too
 
     def next_id(self, now_ms: int) -> str:
         """An id that this process has not given yet (65,536 fit in a millisecond)."""
+        made_ms, head = self._head
+        if made_ms != now_ms:
+            head = self._head_at(now_ms)
+            self._head = (now_ms, head)
+        return f"{head}{next(self._counter) & 0xFFFF:04X}"
+
+    def _head_at(self, now_ms: int) -> str:
         start_ms, end_ms = self._month
         if now_ms >= end_ms:
             self._month = start_ms, end_ms = month_bounds_ms(now_ms, self._timezone)
         month_ms = now_ms - start_ms
         if -CLOCK_BACK_MS_MAX < month_ms < 0:
             month_ms = 0
-        return f"{self._prefix}{month_ms & 0xFFFFFFFF:08X}{next(self._counter) & 0xFFFF:04X}"
+        return f"{self._prefix}{month_ms & 0xFFFFFFFF:08X}"
 
 
 def decode_unique_id(text: str) -> UniqueId:

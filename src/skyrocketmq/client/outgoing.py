@@ -32,7 +32,7 @@ from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.ids import UniqueIdGenerator
 from skyrocketmq.wire.properties import PROPERTIES_BYTES_MAX
 
-__all__ = ["MESSAGE_BYTES_MAX", "Compression", "Outgoing", "SendFrames", "pack_batch", "pack_message"]
+__all__ = ["MESSAGE_BYTES_MAX", "Compression", "Outgoing", "SendFrames", "join_packed", "pack_batch", "pack_message"]
 
 MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 UTF8_BYTES_MAX: Final = 4  # of one character
@@ -163,16 +163,22 @@ def pack_batch(
     packed = [
         pack_message(message, ids=ids, now_ms=now_ms, bytes_max=bytes_max, namespace=namespace) for message in messages
     ]
-    body = encode_batch((one.flag, one.body, one.properties.encode("utf-8", "replace")) for one in packed)
-    if len(body) > bytes_max:
+    outgoing = join_packed(packed, wait_for_store=first.wait_for_store)
+    if len(outgoing.body) > bytes_max:
         raise IllegalArgument(
-            f"the batch of {len(messages)} messages takes {len(body)} bytes, the limit is {bytes_max}: send it in parts"
+            f"the batch of {len(messages)} messages takes {len(outgoing.body)} bytes, the limit is {bytes_max}: "
+            "send it in parts"
         )
+    return outgoing
+
+
+def join_packed(packed: Sequence[Outgoing], *, wait_for_store: bool) -> Outgoing:
+    """Packed messages of one topic, none of them compressed, as one request."""
     return Outgoing(
         code=RequestCode.SEND_BATCH_MESSAGE,
         topic=packed[0].topic,
-        body=body,
-        properties=_properties_text({names.WAIT: "true" if first.wait_for_store else "false"}),
+        body=encode_batch((one.flag, one.body, one.properties.encode("utf-8", "replace")) for one in packed),
+        properties=_properties_text({names.WAIT: "true" if wait_for_store else "false"}),
         msg_id=",".join([one.msg_id for one in packed]),
         is_batch=True,
     )

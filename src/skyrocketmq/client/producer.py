@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from typing import Any, Final, Unpack
 
+from skyrocketmq.client.auto_batch import AutoBatch
 from skyrocketmq.client.hooks import SendCall, default_hooks, hooked_send
 from skyrocketmq.client.instance import ClientInstance
 from skyrocketmq.client.life import ClientLife
@@ -60,6 +61,7 @@ class Producer(ClientLife):
     | retry_count_max | 2 | attempts on other queues after the first |
     | retry_unsafe | False | try another broker if a message was stored but not flushed or replicated in time |
     | avoid_slow_brokers | False | pass over brokers that answered slowly |
+    | auto_batch | False | messages whose sends begin in one turn of the loop go into one queue, by one request |
     | in_flight_max | 1000 | sends that `submit` has under way at a time; the next one waits |
     | message_bytes_max | 4 MiB | a larger body is refused; brokers have the same limit |
     | compress_from_bytes | 4096 | bodies from this size on are compressed |
@@ -87,6 +89,7 @@ class Producer(ClientLife):
         template_queue_nums: int = 4,
         in_flight_max: int = IN_FLIGHT_MAX,
         trace: bool | str = False,
+        auto_batch: bool = False,
         **shared: Unpack[SharedOptions],
     ) -> None:
         check_client_group(group)
@@ -115,6 +118,8 @@ class Producer(ClientLife):
         self._sender: Sender | None = None
         self._requester: Requester | None = None
         self._tracer: Tracer | None = None
+        self._is_batching = auto_batch
+        self._auto_batch: AutoBatch | None = None
         self._compressors: ThreadPoolExecutor | None = None
 
     # ------------------------------------------------------------------------------------------------------------ life
@@ -131,6 +136,15 @@ class Producer(ClientLife):
             self._tracer = Tracer(instance, self.wire_group, kind="PRODUCE", topic=self._trace_topic)
             opened.push_async_callback(self._tracer.close)
             self._sender = TracedSender(self._tracer, self.wire_group, self._options)
+        if self._is_batching:
+            self._auto_batch = AutoBatch(
+                instance,
+                self._sender,
+                timeout_s=self._timeout_s,
+                bytes_max=self._bytes_max,
+                compression=self._compression,
+                namespace=self._names.name,
+            )
         self._requester = Requester(instance, self._sender)
         opened.callback(self._requester.close)
         opened.push_async_callback(self._window.finish)
@@ -138,7 +152,7 @@ class Producer(ClientLife):
 
     def _closed(self) -> None:
         """Sends that are under way have failed by now."""
-        self._instance = self._sender = self._requester = self._tracer = None
+        self._instance = self._sender = self._requester = self._tracer = self._auto_batch = None
         if self._compressors is not None:
             self._compressors.shutdown(wait=False, cancel_futures=True)
             self._compressors = None
@@ -183,6 +197,9 @@ class Producer(ClientLife):
         arg: object,
         timeout_s: float | None,
     ) -> SendResult:
+        batch = self._auto_batch
+        if batch is not None and queue is None and selector is None and timeout_s is None and batch.takes(message):
+            return await batch.send(message)
         instance, sender = self._started()
         limit_s = self._timeout_s if timeout_s is None else timeout_s
         outgoing = pack_message(

@@ -1,0 +1,151 @@
+"""Sends that begin in one turn of the loop go by one request, and each has its own result."""
+
+from __future__ import annotations
+
+import asyncio
+
+from skyrocketmq.client.auto_batch import BATCH_COUNT_MAX
+from skyrocketmq.client.lite_pull_consumer import LitePullConsumer
+from skyrocketmq.client.producer import Producer
+from skyrocketmq.client.send_result import SendResult, SendStatus
+from skyrocketmq.errors import IllegalArgument, MQError, NetError
+from skyrocketmq.model import Message, MessageQueue, MessageView
+from skyrocketmq.testing import FaultyLink
+from tests.client.cluster import Cluster, until
+
+
+def batching(cluster: Cluster, link: FaultyLink | None = None) -> Producer:
+    if link is None:
+        return Producer("senders", namesrv=cluster.namesrv, auto_batch=True)
+    return Producer("senders", namesrv=cluster.namesrv, auto_batch=True, link=link)
+
+
+async def send_all(producer: Producer, messages: list[Message]) -> list[SendResult]:
+    return await asyncio.gather(*(producer.send(message) for message in messages))
+
+
+async def read(cluster: Cluster, topic: str, count: int) -> dict[tuple[MessageQueue, int], MessageView]:
+    found: dict[tuple[MessageQueue, int], MessageView] = {}
+    consumer = LitePullConsumer("readers", namesrv=cluster.namesrv, consume_from="first")
+    consumer.subscribe(topic)
+    async with consumer:
+        while len(found) < count:
+            found |= {(message.queue, message.queue_offset): message for message in await consumer.poll()}
+    return found
+
+
+async def test_each_send_of_a_turn_has_the_place_and_the_id_of_its_own_message(cluster: Cluster) -> None:
+    cluster.create_topic("T", queues=4)
+    messages = [Message("T", b"%d" % n, tags="a", keys=f"k{n}", properties={"n": str(n)}, flag=n) for n in range(50)]
+    async with batching(cluster) as producer:
+        results = await send_all(producer, messages)
+    assert {result.status for result in results} == {SendStatus.SEND_OK}
+    assert len({result.queue for result in results}) == 1
+    assert [result.queue_offset for result in results] == list(range(50))
+    found = await read(cluster, "T", 50)
+    for message, result in zip(messages, results, strict=True):
+        stored = found[result.queue, result.queue_offset]
+        assert (stored.body, stored.tags, stored.keys) == (message.body, "a", message.keys)
+        assert (stored.flag, stored.properties["n"]) == (message.flag, message.properties["n"])
+        assert (stored.msg_id, stored.offset_msg_id) == (result.msg_id, result.offset_msg_id)
+
+
+async def test_turns_that_follow_one_another_use_all_queues(cluster: Cluster) -> None:
+    cluster.create_topic("T", queues=4)
+    async with batching(cluster) as producer:
+        results = [await send_all(producer, [Message("T", b"x")] * 3) for _ in range(4)]
+    assert {result[0].queue.queue_id for result in results} == {0, 1, 2, 3}
+
+
+async def test_a_turn_of_many_messages_and_topics_is_sent_in_parts(cluster: Cluster) -> None:
+    for topic in ("T", "U"):
+        cluster.create_topic(topic, queues=1)
+    count = 2 * BATCH_COUNT_MAX + 7
+    async with batching(cluster) as producer:
+        results = await send_all(
+            producer, [Message("TU"[n % 2], b"x", wait_for_store=n % 3 > 0) for n in range(2 * count)]
+        )
+    for topic in ("T", "U"):
+        places = [result.queue_offset for result in results if result.queue.topic == topic]
+        assert sorted(places) == list(range(count))
+
+
+async def test_large_bodies_make_a_batch_full_before_many_messages_do(cluster: Cluster) -> None:
+    cluster.create_topic("T", queues=1)
+    async with batching(cluster) as producer:
+        results = await send_all(producer, [Message("T", b"x" * 4000)] * 300)
+    assert sorted(result.queue_offset for result in results) == list(range(300))
+
+
+async def test_what_no_batch_can_carry_goes_alone(cluster: Cluster) -> None:
+    cluster.create_topic("T", queues=2)
+    queue = MessageQueue("T", "broker-a", 1)
+    async with batching(cluster) as producer:
+        results = await asyncio.gather(
+            producer.send(Message("T", b"plain")),
+            producer.send(Message("T", b"x"), queue=queue),
+            producer.send(Message("T", b"x" * 100_000)),
+            producer.send(Message("T", b"x"), timeout_s=5),
+            producer.send(Message("T", b"x", delay_level=1)),
+        )
+    assert {result.status for result in results} == {SendStatus.SEND_OK}
+    assert results[1].queue == queue
+
+
+async def test_one_message_that_is_refused_spoils_nothing(cluster: Cluster) -> None:
+    cluster.create_topic("T", queues=1)
+    async with batching(cluster) as producer:
+        results = await asyncio.gather(
+            producer.send(Message("T", b"first")),
+            producer.send(Message("T", b"x", properties={"long": "x" * 40_000})),
+            producer.send(Message("T", b"last")),
+            return_exceptions=True,
+        )
+    assert isinstance(results[1], IllegalArgument)
+    assert [result.queue_offset for result in results if isinstance(result, SendResult)] == [0, 1]
+
+
+async def test_a_sender_that_is_cancelled_does_not_disturb_the_others(cluster: Cluster) -> None:
+    cluster.create_topic("T", queues=1)
+    async with batching(cluster) as producer:
+        await producer.send(Message("T", b"first"))
+        senders = [asyncio.create_task(producer.send(Message("T", b"x"))) for _ in range(5)]
+        await asyncio.sleep(0)
+        senders[2].cancel()
+        results = await asyncio.gather(*senders, return_exceptions=True)
+    assert isinstance(results[2], asyncio.CancelledError)
+    assert [result.queue_offset for result in results if isinstance(result, SendResult)] == [1, 2, 4, 5]
+
+
+async def test_if_a_batch_fails_every_sender_hears_why(cluster: Cluster) -> None:
+    cluster.create_topic("T", queues=1)
+    link = FaultyLink()
+    async with batching(cluster, link) as producer:
+        await producer.send(Message("T", b"first"))
+        link.is_refusing = True
+        link.cut()
+        results = await asyncio.gather(*(producer.send(Message("T", b"x")) for _ in range(5)), return_exceptions=True)
+    assert all(isinstance(result, MQError) and "not acknowledged" in str(result) for result in results)
+    assert cluster.brokers["broker-a"].store.max_offset("T", 0) == 1
+
+
+async def test_closing_ends_the_sends_that_are_under_way(cluster: Cluster) -> None:
+    cluster.create_topic("T", queues=1)
+    link = FaultyLink()
+    producer = batching(cluster, link)
+    await producer.start()
+    await producer.send(Message("T", b"first"))
+    link.stall()
+    senders = [asyncio.create_task(producer.send(Message("T", b"x"))) for _ in range(5)]
+    await asyncio.sleep(0.05)
+    await producer.close()
+    results = await asyncio.gather(*senders, return_exceptions=True)
+    assert all(isinstance(result, NetError) for result in results)
+    await until(lambda: not link.connections)
+
+
+async def test_without_the_option_every_message_has_its_turn(cluster: Cluster) -> None:
+    cluster.create_topic("T", queues=4)
+    async with Producer("senders", namesrv=cluster.namesrv) as producer:
+        results = await send_all(producer, [Message("T", b"x")] * 8)
+    assert {result.queue.queue_id for result in results} == {0, 1, 2, 3}

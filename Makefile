@@ -6,7 +6,7 @@ PIP    := $(BIN)/pip --disable-pip-version-check
 # Tests that start no servers of their own share the cores, one file at a time; those that do have the machine to themselves.
 SPREAD := -n 2 --dist loadfile
 # The benchmarks from end to end, in their short form: minutes, so not in every run.
-BENCHMARKS := tests/benchmarks/test_broker.py tests/benchmarks/test_client.py tests/benchmarks/test_replication.py tests/benchmarks/test_store.py
+BENCHMARKS := tests/benchmarks/test_broker.py tests/benchmarks/test_client.py tests/benchmarks/test_peers.py tests/benchmarks/test_replication.py tests/benchmarks/test_store.py
 BUT_BENCHMARKS := $(addprefix --ignore ,$(BENCHMARKS))
 # Servers, JVMs and tests share two cores, and some tests have bounds on time: what fails is shown, and tried once more alone.
 AGAIN  := || $(BIN)/pytest -q --last-failed --last-failed-no-failures none
@@ -26,7 +26,7 @@ test: $(VENV)/.dev       ## the tests, in their short form (left out: interop-al
 	$(BIN)/pytest -q $(SPREAD) -m "not system and not interop" $(AGAIN)
 	$(BIN)/pytest -q -m "(system or interop) and not reference" $(BUT_BENCHMARKS) $(AGAIN)
 
-bench-quick: $(VENV)/.dev    ## see that the benchmarks run
+bench-quick: $(VENV)/.bench    ## see that the benchmarks run
 	$(BIN)/pytest -q tests/benchmarks
 
 # Its short form, a few rounds, is part of `test`.
@@ -56,11 +56,11 @@ fast: $(VENV)/.dev
 fuzz: $(VENV)/.dev       ## feed millions of damaged inputs to the decoders (FUZZ_INPUTS=5000000)
 	$(BIN)/python -m tests.wire.fuzz --inputs $${FUZZ_INPUTS:-5000000}
 
-bench: $(VENV)/.dev      ## benchmarks beside Apache's servers, printed as ratios
+bench: $(VENV)/.bench    ## benchmarks beside Apache's servers and other systems, printed as ratios
 	$(BIN)/python -m benchmarks
 
 clean:           ## remove the environment and everything that was built
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis tests/interop/java*/target
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis tests/interop/java*/target benchmarks/kafka/target
 
 # Stamp files: an environment is made again only when what it is made from has changed.
 $(VENV)/bin/python:
@@ -71,6 +71,9 @@ $(VENV)/.server: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[spark,dev]'
 	touch $@ $(VENV)/.server
+$(VENV)/.bench: $(VENV)/.dev
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev,bench]'
+	touch $@
 $(VENV)/.all: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[dashboard,spark,otel,dev]'
 	touch $@ $(VENV)/.dev $(VENV)/.server

@@ -14,6 +14,7 @@ from benchmarks import (
     delayed,
     flush,
     namesrv,
+    peers,
     recovery,
     replication,
     sql_filter,
@@ -22,7 +23,7 @@ from benchmarks import (
 )
 from benchmarks.report import APACHE, OURS, write_json
 
-PARTS = (namesrv, broker, client, flush, replication, recovery, backlog, delayed, sql_filter, tls, transactions)
+PARTS = (namesrv, broker, client, peers, flush, replication, recovery, backlog, delayed, sql_filter, tls, transactions)
 BENCHMARKS = {part.NAME: part for part in PARTS}
 
 

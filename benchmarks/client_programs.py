@@ -65,25 +65,7 @@ class ClientPrograms:
     def run(self, client: str, load: Load, *, namesrv: str, warm_up_s: float, seconds: float) -> Measured:
         arguments = [namesrv, load.topic, str(warm_up_s), str(seconds), str(load.body_bytes), str(load.count)]
         command = self._command(client, load.kind, arguments)
-        log_file = self._home / f"{client}.log"
-        with (
-            log_file.open("ab") as log,
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT) as program,
-        ):
-            assert program.stdout is not None
-            try:
-                if program.stdout.readline() != "measuring\n":
-                    raise BadAnswer(f"the {client} client did not start:\n{log_file.read_text()[-2000:]}")
-                cpu_before_s = observe.cpu_s(program.pid)
-                line = program.stdout.readline()
-                cpu_s = observe.cpu_s(program.pid) - cpu_before_s
-                if not line:
-                    raise BadAnswer(f"the {client} client ended too early:\n{log_file.read_text()[-2000:]}")
-                program.wait(EXIT_TIMEOUT_S)
-            finally:
-                program.kill()
-        count, failed, taken_ns, p50_ns, p99_ns = (int(word) for word in line.split())
-        return Measured(count, failed, taken_ns / 1e9, p50_ns / 1e3, p99_ns / 1e3, cpu_s * 1e6 / max(count, 1))
+        return run_program(command, name=f"the {client} client", log_file=self._home / f"{client}.log")
 
     def _command(self, client: str, kind: str, arguments: list[str]) -> list[str]:
         if client == OURS:
@@ -93,3 +75,25 @@ class ClientPrograms:
             kind = LATENCY  # Java's producer knows no other way
         options = [*JVM, f"-Duser.home={self._home}"]
         return self._toolchain.command("skyrocketmq.interop.ClientLoad", kind, *arguments, jvm=options)
+
+
+def run_program(command: list[str], *, name: str, log_file: Path) -> Measured:
+    """Start a program that measures itself, and read what it says; see `client_load`."""
+    with (
+        log_file.open("ab") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT) as program,
+    ):
+        assert program.stdout is not None
+        try:
+            if program.stdout.readline() != "measuring\n":
+                raise BadAnswer(f"{name} did not start:\n{log_file.read_text()[-2000:]}")
+            cpu_before_s = observe.cpu_s(program.pid)
+            line = program.stdout.readline()
+            cpu_s = observe.cpu_s(program.pid) - cpu_before_s
+            if not line:
+                raise BadAnswer(f"{name} ended too early:\n{log_file.read_text()[-2000:]}")
+            program.wait(EXIT_TIMEOUT_S)
+        finally:
+            program.kill()
+    count, failed, taken_ns, p50_ns, p99_ns = (int(word) for word in line.split())
+    return Measured(count, failed, taken_ns / 1e9, p50_ns / 1e3, p99_ns / 1e3, cpu_s * 1e6 / max(count, 1))

@@ -24,14 +24,15 @@ class Better(Enum):
 
 @dataclass
 class Row:
-    """One measurement, of both servers, over all rounds."""
+    """One measurement, of ours and of another, over all rounds."""
 
     name: str
     unit: str
     better: Better
-    goal: float | None = None  # the ratio, ours to Apache's, that we promise
-    limit: float | None = None  # what we promise of ours, whatever Apache's is
+    goal: float | None = None  # the ratio, ours to the other's, that we promise
+    limit: float | None = None  # what we promise of ours, whatever the other's is
     is_detail: bool = False  # for the JSON file only
+    beside: str = APACHE  # whose values ours are compared with
     values: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, server: str, value: float) -> None:
@@ -42,9 +43,9 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """Ours to Apache's."""
-        ours, apaches = self.median_of(OURS), self.median_of(APACHE)
-        return ours / apaches if ours is not None and apaches else None
+        """Ours to the other's."""
+        ours, others = self.median_of(OURS), self.median_of(self.beside)
+        return ours / others if ours is not None and others else None
 
     @property
     def is_met(self) -> bool:
@@ -63,6 +64,7 @@ class Report:
     name: str
     settings: dict[str, str]
     rows: list[Row] = field(default_factory=list)
+    others: str = "Apache's"  # heads the column of what ours are compared with
 
     def row(
         self,
@@ -73,21 +75,22 @@ class Report:
         *,
         limit: float | None = None,
         is_detail: bool = False,
+        beside: str = APACHE,
     ) -> Row:
         """The row of that name, made on first use."""
         for row in self.rows:
             if row.name == name:
                 return row
-        self.rows.append(Row(name, unit, better, goal, limit, is_detail))
+        self.rows.append(Row(name, unit, better, goal, limit, is_detail, beside))
         return self.rows[-1]
 
     def table(self) -> str:
-        cells = [("", "unit", "Apache's", "ours", "ratio", "goal")]
+        cells = [("", "unit", self.others, "ours", "ratio", "goal")]
         cells += [
             (
                 row.name,
                 row.unit,
-                _number(row.median_of(APACHE)),
+                _number(row.median_of(row.beside)),
                 _number(row.median_of(OURS)),
                 "" if row.ratio is None else f"{row.ratio:.2f}",
                 _goal(row),

@@ -474,7 +474,8 @@ class TestRetrying:
             assert seen == [0, 1]
             assert broker.offset == 2
 
-    async def test_a_message_that_a_handler_keeps_too_long_is_handed_back(self) -> None:
+    @pytest.mark.parametrize("ends", ["well", "badly"])
+    async def test_a_message_that_a_handler_keeps_too_long_is_handed_back_once(self, ends: str) -> None:
         clock = ManualClock()
         released = asyncio.Event()
         async with open_scripted() as scripted:
@@ -490,6 +491,8 @@ class TestRetrying:
                 await inbox(message)
                 if message.body == b"slow":
                     await released.wait()
+                    if ends == "badly":
+                        raise ValueError("too late")
 
             async with consumer:
                 await until(lambda: len(inbox.messages) == 2)
@@ -502,6 +505,7 @@ class TestRetrying:
                 assert back.ext["delayLevel"] == "3"
                 released.set()
             assert broker.offset == 2
+            assert broker.count(RequestCode.CONSUMER_SEND_MSG_BACK) == 1
 
 
 class TestFlowControl:

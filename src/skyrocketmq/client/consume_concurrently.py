@@ -212,7 +212,8 @@ class ConcurrentConsumption:
         """What follows from a call's result."""
         if held.cache.is_dropped:
             return
-        failed = failed_messages(result, messages)
+        # One that was overdue is on its way to another attempt already.
+        failed = [message for message in failed_messages(result, messages) if held.cache.has(message)]
         kept = await self._pass_on(failed, result.delay_level) if failed else ()
         if not kept:
             self.finish(held, messages)

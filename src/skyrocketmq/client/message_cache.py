@@ -139,6 +139,10 @@ class MessageCache:
             self._trim()
         return order[0] if order else self._highest_offset + 1
 
+    def has(self, message: MessageView) -> bool:
+        """Whether the message is not finished."""
+        return message.queue_offset in self._messages
+
     def mark_started(self, messages: Iterable[MessageView], *, now_ms: int) -> None:
         """Note that a handler has begun with these messages."""
         for message in messages:

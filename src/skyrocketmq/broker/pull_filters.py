@@ -65,7 +65,10 @@ class SqlPullFilter:
         return int.from_bytes(unit.bit_map, "little") & registered.mask == registered.mask
 
     def matches(self, record: Buffer) -> bool:
-        return self.wants(record_properties(record))
+        # `record_properties`, spelt out: a call less for each message.
+        body_at = _HEAD_BYTES[(record[_SYS_FLAG_LOW_BYTE] >> 4) & 3]
+        topic_at = body_at + _number_at(record, body_at - 4)[0]
+        return self.wants(bytes(record[topic_at + 3 + record[topic_at] :]))
 
 
 class RetryFilter:

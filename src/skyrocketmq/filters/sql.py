@@ -29,7 +29,7 @@ class SqlFilter:
     we, but whoever wrote it should hear of it.
     """
 
-    __slots__ = ("_condition", "_marks", "_utf8_names", "condition_count", "expression", "ignored", "names")
+    __slots__ = ("_condition", "_marks", "condition_count", "expression", "ignored", "names")
 
     def __init__(self, expression: str) -> None:
         """Raises `SqlError`."""
@@ -40,8 +40,8 @@ class SqlFilter:
         self.ignored = expression[parsed.end :]
         self.names = names
         self._condition: Condition = condition
-        self._utf8_names = tuple(name.encode() for name in names)
-        self._marks = tuple(b"\x02%b\x01" % name for name in self._utf8_names)
+        # What stands before a value in the text of properties, and how long that is.
+        self._marks = tuple((b"\x02%b\x01" % name, len(name) + 2, name) for name in (each.encode() for each in names))
 
     def __repr__(self) -> str:
         return f"<SqlFilter {self.expression!r:.100}>"
@@ -52,22 +52,25 @@ class SqlFilter:
 
     def matches_text(self, properties: bytes) -> bool:
         """The same of properties as a record holds them."""
-        names = self._utf8_names
-        if len(names) > _LOOKED_UP_SINGLY_MAX:
+        marks = self._marks
+        if len(marks) > _LOOKED_UP_SINGLY_MAX:
             return self.matches(decode_properties(properties))
         values: list[str | None] = []
         text = b"\x02" + properties
-        for name, mark in zip(names, self._marks, strict=True):
+        for mark, mark_bytes, name in marks:
             at = text.rfind(mark)
             if at < 0:
                 values.append(None)
                 continue
-            start = at + len(mark)
+            start = at + mark_bytes
             end = text.find(b"\x02", start)
-            value = text[start:] if end < 0 else text[start:end]
-            found = value or find_property(properties, name)  # an empty value does not count: an earlier one may
+            found: bytes | None = text[start:] if end < 0 else text[start:end]
+            found = found or find_property(properties, name)  # an empty value does not count: an earlier one may
             values.append(None if found is None else found.decode("utf-8", "replace"))
-        return self._is_true(values)
+        try:
+            return self._condition(values) is True
+        except ValueError:
+            return False  # as in `_is_true`
 
     def _is_true(self, values: Values) -> bool:
         try:

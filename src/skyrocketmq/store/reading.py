@@ -146,7 +146,9 @@ def read_queue(
             skip_until = log.next_file_start(position)
             continue
         if matches is not None:
-            record = yield from block.record(position, size)
+            record = log.peek(position, size)
+            if record is None:
+                record = yield from block.record(position, size)
             if position < log.own_from and not is_intact(record, 0, size, position):
                 log.bad_records.note(position, size)
                 continue
@@ -269,9 +271,7 @@ class _Block:
         self._data = b""
 
     def record(self, position: int, size: int) -> Steps[Buffer]:
-        data = self._log.peek(position, size)
-        if data is not None:
-            return data
+        """A record that is not in memory."""
         at = position - self._begin
         if not 0 <= at <= len(self._data) - size:
             log = self._log

@@ -6,7 +6,7 @@ PIP    := $(BIN)/pip --disable-pip-version-check
 # Tests that start no servers of their own share the cores, one file at a time; those that do have the machine to themselves.
 SPREAD := -n 2 --dist loadfile
 # The benchmarks from end to end, in their short form: minutes, so not in every run.
-BENCHMARKS := tests/benchmarks/test_broker.py tests/benchmarks/test_client.py tests/benchmarks/test_peers.py tests/benchmarks/test_replication.py tests/benchmarks/test_store.py
+BENCHMARKS := tests/benchmarks/test_broker.py tests/benchmarks/test_client.py tests/benchmarks/test_kinds.py tests/benchmarks/test_peers.py tests/benchmarks/test_replication.py tests/benchmarks/test_store.py
 BUT_BENCHMARKS := $(addprefix --ignore ,$(BENCHMARKS))
 # Servers, JVMs and tests share two cores, and some tests have bounds on time: what fails is shown, and tried once more alone.
 AGAIN  := || $(BIN)/pytest -q --last-failed --last-failed-no-failures none

@@ -63,6 +63,13 @@ def answer_code(answer: bytes) -> int:
     return int(header["code"])
 
 
+def answer_fields(answer: bytes) -> dict[str, str]:
+    """The fields of an answer with a JSON header."""
+    (word,) = struct.unpack_from(">I", answer)
+    fields: dict[str, str] = json.loads(answer[4 : 4 + (word & 0xFF_FFFF)])["extFields"]
+    return fields
+
+
 def answer_body(answer: bytes) -> bytes:
     (word,) = struct.unpack_from(">I", answer)
     return answer[4 + (word & 0xFF_FFFF) :]

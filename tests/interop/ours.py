@@ -105,7 +105,7 @@ class Broker(OurServer):
         super().__init__(directory, port=free_port(-2, 1))
         self.name = f"our broker {name}"
         self.config_file = directory / "broker.conf"
-        self._namesrv = namesrv
+        self.namesrv = namesrv
         store = directory / "store"
         settings = {
             "brokerClusterName": "DefaultCluster",
@@ -120,7 +120,7 @@ class Broker(OurServer):
         write_config(self.config_file, settings)
 
     def arguments(self) -> Sequence[str]:
-        return ["broker", "-c", str(self.config_file), "-n", self._namesrv, "--set", f"listenPort={self.port}"]
+        return ["broker", "-c", str(self.config_file), "-n", self.namesrv, "--set", f"listenPort={self.port}"]
 
 
 class Up(OurServer):

@@ -52,14 +52,8 @@ def cluster(directory: Path, **config: str) -> Iterator[Broker]:
         running(NameServer(directory / "namesrv")) as namesrv,
         running(Broker(directory / "broker", namesrv=namesrv.address, config=config)) as broker,
     ):
-        broker.namesrv = namesrv.address  # type: ignore[attr-defined]
         asyncio.run(create_topic(broker, "Orders"))
         yield broker
-
-
-def namesrv_of(broker: Broker) -> str:
-    address: str = broker.namesrv  # type: ignore[attr-defined]
-    return address
 
 
 async def create_topic(broker: Broker, topic: str) -> None:
@@ -172,7 +166,7 @@ def test_order_holds_while_the_broker_is_killed_and_members_come_and_go(
     async def run(broker: Broker, members: Members) -> OrderedLoad:
         nonlocal faults
         here: list[FaultMember] = [await asyncio.to_thread(members.start) for _ in range(2)]
-        async with Producer("order-producer", namesrv=namesrv_of(broker), poll_name_server_interval_s=1.0) as producer:
+        async with Producer("order-producer", namesrv=broker.namesrv, poll_name_server_interval_s=1.0) as producer:
             load = OrderedLoad(producer, keys=8)
             sending = asyncio.create_task(load.run())
             try:
@@ -196,7 +190,7 @@ def test_order_holds_while_the_broker_is_killed_and_members_come_and_go(
 
     with (
         cluster(tmp_path) as broker,
-        members_of(group=GROUP, namesrv=namesrv_of(broker), topic="Orders", orderly=True, takes_s=0.005) as members,
+        members_of(group=GROUP, namesrv=broker.namesrv, topic="Orders", orderly=True, takes_s=0.005) as members,
     ):
         load = asyncio.run(run(broker, members))
         check_order(members.events, faults=faults)
@@ -210,7 +204,7 @@ def test_order_holds_when_a_member_is_killed_in_the_middle(tmp_path: Path) -> No
     killed_at_ns: dict[str, int] = {}
 
     async def run(broker: Broker, members: Members) -> None:
-        async with Producer("order-producer", namesrv=namesrv_of(broker)) as producer:
+        async with Producer("order-producer", namesrv=broker.namesrv) as producer:
             load = OrderedLoad(producer, keys=8)
             sending = asyncio.create_task(load.run())
             try:
@@ -238,7 +232,7 @@ def test_order_holds_when_a_member_is_killed_in_the_middle(tmp_path: Path) -> No
     # could take a lock that its owner, who renews every 20 s, still counts on.
     with (
         cluster(tmp_path, **{"rocketmq.broker.rebalance.lockMaxLiveTime": "31000" if ROUNDS > 1 else "3000"}) as broker,
-        members_of(group=GROUP, namesrv=namesrv_of(broker), topic="Orders", orderly=True, takes_s=0.005) as members,
+        members_of(group=GROUP, namesrv=broker.namesrv, topic="Orders", orderly=True, takes_s=0.005) as members,
     ):
         here = [members.start(), members.start()]
         asyncio.run(run(broker, members))
@@ -271,7 +265,7 @@ def test_no_delayed_message_is_early_or_lost_when_the_broker_is_killed(
                 await send_surely(lambda: producer.send(message, timeout_s=2))  # noqa: B023
 
     async def run(broker: Broker) -> None:
-        options = {"namesrv": namesrv_of(broker), "poll_name_server_interval_s": 1.0}
+        options = {"namesrv": broker.namesrv, "poll_name_server_interval_s": 1.0}
         consumer = PushConsumer(GROUP, consume_from="first", **options)  # type: ignore[arg-type]
         consumer.subscribe("Orders", "*", note)
         async with consumer, Producer("delay-producer", **options) as producer:  # type: ignore[arg-type]
@@ -311,7 +305,7 @@ def test_a_message_that_used_up_its_retries_has_exactly_one_dead_letter(
     poisons = sorted(set(texts) - survivors)
 
     async def run(broker: Broker, members: Members) -> list[str]:
-        async with Producer("retry-producer", namesrv=namesrv_of(broker), poll_name_server_interval_s=1.0) as producer:
+        async with Producer("retry-producer", namesrv=broker.namesrv, poll_name_server_interval_s=1.0) as producer:
 
             async def send_all() -> None:
                 for text in texts:
@@ -340,7 +334,7 @@ def test_a_message_that_used_up_its_retries_has_exactly_one_dead_letter(
 
     with (
         cluster(tmp_path, messageDelayLevel=" ".join(["1s"] * 18)) as broker,
-        members_of(group=GROUP, namesrv=namesrv_of(broker), topic="Orders", retries=RETRIES) as members,
+        members_of(group=GROUP, namesrv=broker.namesrv, topic="Orders", retries=RETRIES) as members,
     ):
         letters = asyncio.run(run(broker, members))
     assert sorted(letters) == poisons

@@ -21,6 +21,7 @@ from tests.interop.client.journal import Journal
 from tests.interop.client.support import client_test, fresh_group, queues_of, until
 from tests.interop.clusters import Cluster
 from tests.interop.driver import Driver
+from tests.interop.ours import OurServer
 
 pytestmark = client_test
 
@@ -71,10 +72,6 @@ async def test_mqadmin_sees_a_push_consumer_moves_it_back_and_gives_it_a_message
         await until(lambda: set(queues_of(topic)) <= set(consumer.queues))
         ids = await send_to_all(producer, topic)
         await journal.holds(COUNT)
-        await consumer.persist_offsets()
-        if way != "broadcasting":  # brokers move a group only where they know how far it is
-            await until(lambda: stored_offsets(cluster, group, topic) == [1] * COUNT, what="the offsets are stored")
-
         report = await mqadmin(java, cluster, "consumerStatus", "-g", group, "-i", consumer.client_id, "-s", "true")
         assert f"{'PROP_CONSUMEORDERLY':<40}: {'true' if way == 'orderly' else 'false'}" in report
         assert f"{'PROP_CONSUME_TYPE':<40}: CONSUME_PASSIVELY" in report
@@ -86,7 +83,11 @@ async def test_mqadmin_sees_a_push_consumer_moves_it_back_and_gives_it_a_message
         assert f"order={'true' if way == 'orderly' else 'false'}" in directly
         assert journal.counts["3"] == 2
 
-        if way != "broadcasting":  # brokers know no offsets of these
+        # Brokers move a group where they know how far it is, so not in broadcasting. Apache's are not asked here: what
+        # they send to the members is sent once, without an answer.
+        if way != "broadcasting" and isinstance(cluster.last_broker, OurServer):
+            await consumer.persist_offsets()
+            await until(lambda: stored_offsets(cluster, group, topic) == [1] * COUNT, what="the offsets are stored")
             moved = await mqadmin(java, cluster, "resetOffsetByTime", "-g", group, "-t", topic, "-s", "0")
             await until(
                 lambda: min(journal.counts[str(number)] for number in range(COUNT)) >= 2,

@@ -96,6 +96,19 @@ async def test_a_batch_lies_together_in_one_queue(
     assert await asyncio.to_thread(read) == [(str(n), f"k{n}", str(n), n) for n in range(10)]
 
 
+async def test_sends_of_one_turn_travel_together_and_each_has_its_own_place(
+    java: Driver, cluster: Cluster, topic: str
+) -> None:
+    async with Producer("batching", namesrv=cluster.namesrv, auto_batch=True) as producer:
+        results = await asyncio.gather(*(producer.send(Message(topic, str(n).encode())) for n in range(20)))
+    found = await java_reads(java, cluster, results)
+
+    assert len({result.queue for result in results}) == 1
+    assert [one.text for one in found] == [str(n) for n in range(20)]
+    assert [one.msg_id for one in found] == [result.msg_id for result in results]
+    assert [one.offset_msg_id for one in found] == [result.offset_msg_id for result in results]
+
+
 @pytest.mark.parametrize("kind", CompressionType)
 async def test_a_large_message_travels_compressed(
     java: Driver, cluster: Cluster, topic: str, kind: CompressionType

@@ -82,6 +82,15 @@ class TestALostLock:
             assert consumer._started().held[QUEUE] is held
         assert inbox.bodies == numbered(4)
 
+    async def test_that_ran_out_is_asked_for_once_more_before_the_last_offset_is_stored(self, cluster: Cluster) -> None:
+        cluster.create_topic("T", queues=1)
+        inbox = Inbox()
+        await send_in_order(cluster, numbered(3))
+        async with orderly(cluster, inbox) as consumer:
+            await until(lambda: len(inbox.messages) == 3)
+            consumer._started().held[QUEUE].cache.last_lock_ms -= 31_000
+        assert cluster.stored_offset("readers", "T", 0) == 3
+
     async def test_that_ran_out_stores_no_offset(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
         cluster.create_topic("T", queues=1)
         inbox = Inbox()

@@ -45,6 +45,12 @@ class BrokerLocks:
         """Whether nobody else can be reading a queue."""
         return not held.is_lost and held.cache.has_lock(self._clock.now_ms())
 
+    async def confirm(self, held: HeldQueue) -> bool:
+        """The same, after asking the broker if need be."""
+        if not held.is_lost and not self.is_held(held):
+            await self._renew_at(held.queue.broker_name, [held])
+        return self.is_held(held)
+
     async def lock(self, queue: MessageQueue) -> bool:
         """Take one queue; False if another member has it, or the broker cannot be asked."""
         return queue in (await self._lock_at(queue.broker_name, [queue]) or ())

@@ -182,6 +182,8 @@ class PushMember:
         await self._loops.finish(clock=self._clock, grace_s=0.0)
         await self._consumption.stop(grace_s=self._options.stop_grace_s)
         await self._opened.aclose()
+        if self._locks is not None:
+            await asyncio.gather(*(self._locks.confirm(held) for held in self.held.values()))
         await self.offsets.persist_all(self._own_queues(), wait_for_answer=True)
         if self._locks is not None:
             await self._locks.unlock(list(self.held))
@@ -307,7 +309,7 @@ class PushMember:
         """Store the offset of a dropped queue, unless its next owner is at work already, and forget it."""
         held.drop()
         queue = held.queue
-        if self._is_own(held):
+        if self._locks is None or await self._locks.confirm(held):
             # In order, the next member must not begin before it is stored.
             await self.offsets.persist(queue, wait_for_answer=wait_for_answer or self._locks is not None)
         self.offsets.forget(queue)

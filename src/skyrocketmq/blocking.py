@@ -21,6 +21,8 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 from weakref import WeakSet
 
+from skyrocketmq import blocking_admin
+from skyrocketmq.admin.admin import Admin as AsyncAdmin
 from skyrocketmq.blocking_window import BlockingWindow
 from skyrocketmq.client.consumer_health import ConsumerHealth
 from skyrocketmq.client.lite_pull_consumer import LitePullConsumer as AsyncLitePullConsumer
@@ -38,7 +40,7 @@ from skyrocketmq.errors import ClientError
 from skyrocketmq.loop_thread import LoopThread, acquire_loop, release_loop
 from skyrocketmq.model import Message, MessageQueue, MessageView, QueueOffset
 
-__all__ = ["LitePullConsumer", "Producer", "PullConsumer", "PushConsumer", "TransactionProducer"]
+__all__ = ["Admin", "LitePullConsumer", "Producer", "PullConsumer", "PushConsumer", "TransactionProducer"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -529,3 +531,25 @@ class LitePullConsumer(_Face[AsyncLitePullConsumer]):
     def offset_at(self, queue: MessageQueue, moment: datetime) -> QueueOffset:
         """The message of a queue that was stored nearest to a moment."""
         return self._wait(lambda client: client.offset_at(queue, moment))
+
+
+class Admin(_Face[AsyncAdmin]):
+    """Administers a cluster; see `admin.Admin` for the arguments, and for what its members can do."""
+
+    @_same_arguments(AsyncAdmin)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(lambda: AsyncAdmin(*args, **options))
+        self.cluster = blocking_admin.Cluster(self._started, lambda admin: admin.cluster)
+        self.brokers = blocking_admin.Brokers(self._started, lambda admin: admin.brokers)
+        self.name_servers = blocking_admin.NameServers(self._started, lambda admin: admin.name_servers)
+        self.key_values = blocking_admin.KeyValues(self._started, lambda admin: admin.key_values)
+        self.topics = blocking_admin.Topics(self._started, lambda admin: admin.topics)
+        self.groups = blocking_admin.Groups(self._started, lambda admin: admin.groups)
+        self.offsets = blocking_admin.Offsets(self._started, lambda admin: admin.offsets)
+        self.messages = blocking_admin.Messages(self._started, lambda admin: admin.messages)
+        self.dead_letters = blocking_admin.DeadLetters(self._started, lambda admin: admin.dead_letters)
+        self.accounts = blocking_admin.Accounts(self._started, lambda admin: admin.accounts)
+        self.traffic = blocking_admin.Traffic(self._started, lambda admin: admin.traffic)
+
+    def _started(self) -> tuple[LoopThread, AsyncAdmin]:
+        return self._running(), self._client

@@ -16,11 +16,17 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Final, Unpack
 
+from skyrocketmq.admin.accounts import AccountAdmin
 from skyrocketmq.admin.brokers import BrokerAdmin
 from skyrocketmq.admin.cluster import ClusterAdmin
+from skyrocketmq.admin.dead_letters import DeadLetterAdmin
 from skyrocketmq.admin.gateway import Gateway
+from skyrocketmq.admin.groups import GroupAdmin
+from skyrocketmq.admin.messages import MessageAdmin
 from skyrocketmq.admin.name_servers import KeyValueAdmin, NameServerAdmin
+from skyrocketmq.admin.offsets import OffsetAdmin
 from skyrocketmq.admin.topics import TopicAdmin
+from skyrocketmq.admin.traffic import TrafficAdmin
 from skyrocketmq.client.instance import ClientInstance
 from skyrocketmq.client.life import ClientLife
 from skyrocketmq.client.settings import SharedOptions, settings_from
@@ -112,6 +118,36 @@ class Admin(ClientLife):
         """Topics: which there are and how full, making, changing and deleting them."""
         return self._started().topics
 
+    @property
+    def groups(self) -> GroupAdmin:
+        """Consumer groups: settings, members, and how far they are."""
+        return self._started().groups
+
+    @property
+    def offsets(self) -> OffsetAdmin:
+        """Where queues begin and end; moving groups."""
+        return self._started().offsets
+
+    @property
+    def messages(self) -> MessageAdmin:
+        """Finding, reading, tracing and sending messages."""
+        return self._started().messages
+
+    @property
+    def dead_letters(self) -> DeadLetterAdmin:
+        """What groups have given up, and another chance for it."""
+        return self._started().dead_letters
+
+    @property
+    def accounts(self) -> AccountAdmin:
+        """Who may do what."""
+        return self._started().accounts
+
+    @property
+    def traffic(self) -> TrafficAdmin:
+        """How much comes in and goes out."""
+        return self._started().traffic
+
 
 class _Parts:
     """What an open `Admin` consists of."""
@@ -123,3 +159,9 @@ class _Parts:
         self.name_servers = NameServerAdmin(gateway)
         self.key_values = KeyValueAdmin(gateway)
         self.topics = TopicAdmin(gateway, self.key_values)
+        self.groups = GroupAdmin(gateway, self.topics)
+        self.offsets = OffsetAdmin(gateway, self.groups, self.topics)
+        self.messages = MessageAdmin(gateway, self.topics, self.groups)
+        self.dead_letters = DeadLetterAdmin(self.topics, self.messages)
+        self.accounts = AccountAdmin(gateway)
+        self.traffic = TrafficAdmin(gateway, self.brokers, self.topics, self.groups)

@@ -3,6 +3,9 @@
 Rule: whoever asks several servers gets everything, or a `PartialFailure` that names those who failed and holds what the
 others gave. Nothing is ever left out in silence. Where one server was asked, and where all fail for the same reason, it
 is that server's own error.
+
+What takes several such questions uses `Steps`, so that a failure half-way has a result of the right kind: `take` goes
+on with what there is, `need` gives up.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Final, TypeVar
 
 from skyrocketmq.errors import MQError, PartialFailure
 
-__all__ = ["ask_each", "ask_each_for"]
+__all__ = ["Steps", "ask_each", "ask_each_for"]
 
 AT_ONCE_MAX: Final = 32
 
@@ -46,8 +49,9 @@ async def ask_each_for(
             try:
                 answers[target] = await work(target)
             except PartialFailure as error:  # of a question that was itself put to several
-                answers[target] = error.result
                 failures.update(error.failures)
+                if error.result is not None:
+                    answers[target] = error.result
             except MQError as error:
                 failures[str(target)] = error
 
@@ -58,6 +62,50 @@ async def ask_each_for(
     return result
 
 
+class Steps:
+    """Several questions for one answer: what failed on the way is remembered until the end."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._failures: dict[str, MQError] = {}
+
+    async def take(self, work: Awaitable[Answer]) -> Answer:
+        """A step that may be answered in part."""
+        try:
+            return await work
+        except PartialFailure as error:
+            if error.result is None:
+                raise
+            self._failures.update(error.failures)
+            answer: Answer = error.result
+            return answer
+
+    async def need(self, work: Awaitable[Answer]) -> Answer:
+        """A step without which there is no result."""
+        try:
+            return await work
+        except PartialFailure as error:
+            raise PartialFailure(f"{self._what}: {error}", failures=error.failures, result=None) from error
+
+    async def last(self, work: Awaitable[object], result: Result) -> Result:
+        """A step after which the result is known, whatever it brings."""
+        try:
+            await work
+        except PartialFailure as error:
+            self._failures.update(error.failures)
+        return self.done(result)
+
+    def done(self, result: Result) -> Result:
+        """The result; with what has failed on the way, a `PartialFailure` that holds it."""
+        if self._failures:
+            raise PartialFailure(f"{self._what}: {_reasons(self._failures)}", failures=self._failures, result=result)
+        return result
+
+
+def _reasons(failures: Mapping[str, MQError]) -> str:
+    return "; ".join(f"{server}: {error}" for server, error in failures.items())
+
+
 def _failure(
     what: str, failures: Mapping[str, MQError], asked_count: int, result: object, *, is_empty: bool
 ) -> MQError:
@@ -66,9 +114,8 @@ def _failure(
         if len(failures) > 1:
             first.add_note(f"{what}: the same from all of {', '.join(failures)}")
         return first
-    reasons = "; ".join(f"{server}: {error}" for server, error in failures.items())
     return PartialFailure(
-        f"{what}: {len(failures)} of {max(asked_count, len(failures))} failed. {reasons}. "
+        f"{what}: {len(failures)} of {max(asked_count, len(failures))} failed. {_reasons(failures)}. "
         "The others have answered; try again for these",
         failures=failures,
         result=result,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from skyrocketmq.admin.fan_out import ask_each_for
+from skyrocketmq.admin.fan_out import Steps, ask_each_for
 from skyrocketmq.admin.gateway import Gateway
 from skyrocketmq.admin.moments import moment_of
 from skyrocketmq.admin.name_servers import ORDER_NAMESPACE, KeyValueAdmin
@@ -146,11 +146,13 @@ class TopicAdmin:
         asked = [name for name in names if not is_retry_topic(name) and not is_dlq_topic(name)]
 
         async def ask(topic: str) -> TopicUse | None:
+            steps = Steps(f"the use of topic {topic}")
             try:
                 clusters = tuple(await self.clusters(topic))
-                return TopicUse(topic=topic, clusters=clusters, groups=tuple(await self.groups(topic)))
+                groups = tuple(await steps.take(self.groups(topic)))
             except NoRoute:
                 return None  # deleted since
+            return steps.done(TopicUse(topic=topic, clusters=clusters, groups=groups))
 
         return await ask_each_for(
             "the use of topics", asked, ask, lambda answers: [use for use in answers.values() if use is not None]
@@ -198,9 +200,10 @@ class TopicAdmin:
         )
         nodes = await self._gateway.nodes(broker=broker, cluster=cluster)
         made = await ask_each_for(f"create topic {topic}", nodes, lambda node: self._put(node, config), list)
-        if ordered:
-            await self._add_order(topic, made, config.write_queue_nums, keep_others=broker is not None)
-        return made
+        if not ordered:
+            return made
+        add_order = self._add_order(topic, made, config.write_queue_nums, keep_others=broker is not None)
+        return await Steps(f"create topic {topic}").last(add_order, made)
 
     async def _put(self, node: BrokerNode, config: TopicConfig) -> None:
         header = CreateTopicHeader(
@@ -275,8 +278,8 @@ class TopicAdmin:
         what = f"delete topic {topic}"
         deleted = await ask_each_for(what, nodes, lambda node: self._gateway.ask(node, code, header), list)
         at_name_servers = DeleteTopicInNamesrvHeader(topic, cluster)
-        await self._gateway.tell_name_servers(what, RequestCode.DELETE_TOPIC_IN_NAMESRV, at_name_servers)
-        return deleted
+        tell = self._gateway.tell_name_servers(what, RequestCode.DELETE_TOPIC_IN_NAMESRV, at_name_servers)
+        return await Steps(what).last(tell, deleted)
 
     # ----------------------------------------------------------------------------------------------------------- order
 

@@ -11,11 +11,28 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CHINESE = (ROOT / "README.zh-CN.md").read_text()
+TOP_PAGES = [ROOT / name for name in ("README.md", "README.zh-CN.md", "CHANGELOG.md", "examples/README.md")]
+PAGES = [*TOP_PAGES, *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def code_of(readme: str) -> str:
+    (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    return str(example)
+
+
+def without_comments(text: str) -> list[str]:
+    return [line.split("  #")[0].rstrip() for line in text.splitlines()]
+
+
+def test_both_readmes_show_the_same_example_commands_and_pages() -> None:
+    assert without_comments(code_of(CHINESE)) == without_comments(code_of(README))
+    for pattern in (r"^skyrocketmq \w+", r"^make [a-z-]+", r"\]\((docs/[^)]+)\)"):
+        assert set(re.findall(pattern, CHINESE, re.MULTILINE)) == set(re.findall(pattern, README, re.MULTILINE))
 
 
 def test_the_first_example_prints_what_the_readme_says() -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    example = code_of(README)
     done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, timeout=15, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "TopicTest TagA b'hello'"

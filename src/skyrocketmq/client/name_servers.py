@@ -18,7 +18,7 @@ from skyrocketmq.model import TopicRoute
 from skyrocketmq.net import Client
 from skyrocketmq.net.address_server import fetch_addresses
 from skyrocketmq.ports import Clock, Link
-from skyrocketmq.wire.bodies_routes import decode_route
+from skyrocketmq.wire.bodies_routes import decode_cluster_info, decode_route
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 
@@ -99,6 +99,16 @@ class NameServers:
             if route is not None:
                 return route
         raise _no_route(topic, addresses, unreached)
+
+    async def find_broker_names(self, *, timeout_s: float) -> list[str]:
+        """The brokers that are registered, for a text about them; empty if no name server can be asked."""
+        for address in self.addresses:
+            try:
+                answer = await self._client.request(address, Frame(RequestCode.GET_BROKER_CLUSTER_INFO), timeout_s)
+                return sorted(decode_cluster_info(answer.body).broker_addr_table)
+            except (NetError, ProtocolError):
+                continue
+        return []
 
     async def _ask(self, address: str, topic: str, timeout_s: float) -> TopicRoute | None:
         question = Frame(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext={"topic": topic})

@@ -108,9 +108,11 @@ class Routes:
         try:
             await self.refresh(template)
         except NoRoute:
+            brokers = await self._name_servers.find_broker_names(timeout_s=self._timeout_s)
+            where = " and ".join(brokers) or "all brokers, for none is registered"
             raise NoRoute(
-                f"{unknown}; automatic creation is not offered by any broker either (they do not know {template}): "
-                "create the topic, or set autoCreateTopicEnable=true on a broker"
+                f"{unknown}; automatic creation (of {template}) is off on {where}: create the topic, or set "
+                "autoCreateTopicEnable=true on a broker"
             ) from None
         route = template_route(self._routes[template], queue_nums=queue_nums)
         if topic not in self._routes:  # it may have been made while we asked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
@@ -58,6 +59,11 @@ async def test_topics_are_made_looked_at_changed_and_deleted(admin: Admin, made_
 
 async def test_brokers_and_name_servers_tell_about_themselves(cluster: Cluster, admin: Admin) -> None:
     states = await admin.cluster.overview()
+    for _ in range(50):  # Apache's broker fails at this request in its first second
+        if all(state.runtime for state in states):
+            break
+        await asyncio.sleep(0.1)
+        states = await admin.cluster.overview()
     assert [state.node.broker_name for state in states] == list(BROKER_NAMES)
     for state in states:
         assert state.runtime is not None
@@ -107,14 +113,16 @@ async def test_groups_offsets_and_messages(cluster: Cluster, admin: Admin, made_
     assert await admin.topics.groups(made_topic) == [group]
     changes = await admin.offsets.reset(group, made_topic, began - timedelta(hours=1))
     assert [(one.before, one.after) for one in changes if one.queue == queue] == [(3, 0)]
-    if not any(one.through_members for one in changes):  # brokers of release 5 keep it until a member comes
-        assert (await admin.offsets.committed(group, made_topic))[queue] == 0
     other = fresh_group()
     await admin.groups.create(other, retry_count_max=3)
     assert {config.retry_max_times for config in (await admin.groups.config(other)).values()} == {3}
-    await admin.offsets.set(group, {queue: 2})
-    await admin.offsets.clone(group, other, made_topic)
-    assert (await admin.offsets.committed(other, made_topic))[queue] == 2
+    await admin.offsets.set(other, {queue: 1})
+    assert (await admin.offsets.committed(other, made_topic))[queue] == 1
+    if not any(one.through_members for one in changes):  # brokers of release 5 keep a reset until a member comes
+        assert (await admin.offsets.committed(group, made_topic))[queue] == 0
+        await admin.offsets.set(group, {queue: 2})
+        await admin.offsets.clone(group, other, made_topic)
+        assert (await admin.offsets.committed(other, made_topic))[queue] == 2
     message = await admin.messages.get(made_topic, sent[1].msg_id)
     assert message == await admin.messages.by_offset_id(sent[1].offset_msg_id)
     assert len(await admin.messages.by_key(made_topic, "k", begin=began - timedelta(minutes=1))) == 3

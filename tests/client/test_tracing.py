@@ -17,8 +17,9 @@ from skyrocketmq.client.lite_pull_consumer import LitePullConsumer
 from skyrocketmq.client.producer import Producer
 from skyrocketmq.client.push_consumer import PushConsumer
 from skyrocketmq.client.sending import Sender
-from skyrocketmq.client.trace_sending import transaction_ended
 from skyrocketmq.client.tracing import RECORD_COUNT_MAX
+from skyrocketmq.client.transaction_producer import TransactionProducer
+from skyrocketmq.client.transactions import TransactionState
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model import Message, MessageView
 from skyrocketmq.testing import ManualClock
@@ -176,24 +177,33 @@ class TestProducer:
         assert (pub.group, pub.topic) == ("orders", "T")
 
     async def test_the_end_of_a_transaction_is_traced(self, cluster: Cluster) -> None:
-        async with reading(cluster) as traces:
-            async with Producer("orders", namesrv=cluster.namesrv, trace=True) as producer:
-                assert producer.tracer is not None
-                for topic in ("T", TRACE_TOPIC):
-                    transaction_ended(
-                        producer.tracer,
-                        Message(topic, b"x", keys="k1 k2"),
-                        msg_id="ID",
-                        store_host="127.0.0.1:10911",
-                        state="COMMIT_MESSAGE",
-                        is_from_check=True,
-                    )
-            await until(lambda: traces.of(EndTransaction))
-        [end] = traces.of(EndTransaction)
-        assert (end.topic, end.msg_id, end.group, end.region) == ("T", "ID", "orders", "DefaultRegion")
-        assert (end.state, end.is_from_check) == ("COMMIT_MESSAGE", True)
-        assert (end.transaction_id, end.keys, end.tags) == ("ID", "k1 k2", None)
+        cluster.create_topic("T")
+        for broker in cluster.brokers.values():
+            await broker.config.update({"transactionCheckInterval": "50", "transactionTimeOut": "0"})
+        states = TransactionState
+        async with (
+            reading(cluster) as traces,
+            TransactionProducer(
+                "orders", check=lambda message: states.ROLLBACK, namesrv=cluster.namesrv, trace=True
+            ) as producer,
+        ):
+            message = Message("T", b"x", keys="k1 k2")
+            told = await producer.send_in_transaction(message, lambda *_: states.COMMIT)
+            asked = await producer.send_in_transaction(message, lambda *_: states.UNKNOWN)
+            await until(lambda: len(traces.of(EndTransaction)) >= 3)
+        ends = {(end.msg_id, end.state, end.is_from_check) for end in traces.of(EndTransaction)}
+        assert ends == {
+            (told.transaction_id, "COMMIT_MESSAGE", False),
+            (asked.transaction_id, "UNKNOW", False),
+            (asked.transaction_id, "ROLLBACK_MESSAGE", True),
+        }
+        end = traces.of(EndTransaction)[0]
+        assert (end.topic, end.group, end.region) == ("T", "orders", "DefaultRegion")
+        assert (end.transaction_id, end.keys, end.tags) == (end.msg_id, "k1 k2", None)
         assert end.message_type == TraceMessageType.TRANSACTION_COMMIT
+        assert end.store_host == next(iter(cluster.brokers.values())).address
+        halves = [pub for pub in traces.of(Pub) if pub.message_type == TraceMessageType.TRANSACTION_HALF]
+        assert {half.msg_id for half in halves} == {told.transaction_id, asked.transaction_id}
 
     async def test_a_producer_without_traces_has_nothing_of_them(self, cluster: Cluster) -> None:
         async with Producer("orders", namesrv=cluster.namesrv) as producer:

@@ -33,6 +33,7 @@ import msgspec
 
 from skyrocketmq.client.instance import ClientInstance
 from skyrocketmq.client.producer import Producer
+from skyrocketmq.client.trace_sending import transaction_ended
 from skyrocketmq.client.transactions import (
     Check,
     Execute,
@@ -60,6 +61,11 @@ logger = logging.getLogger(__name__)
 
 END_TIMEOUT_S: Final = 3.0
 CHECKS_WAITING_MAX: Final = 2000  # as Java's
+TRACED_STATES: Final = {
+    TransactionState.COMMIT: "COMMIT_MESSAGE",
+    TransactionState.ROLLBACK: "ROLLBACK_MESSAGE",
+    TransactionState.UNKNOWN: "UNKNOW",  # spelt so by the family
+}
 
 
 class TransactionProducer(Producer):
@@ -130,9 +136,9 @@ class TransactionProducer(Producer):
                     exc_info=raised,
                 )
                 state, error = TransactionState.UNKNOWN, raised
-        return await self._end(TransactionResult(state, sent, error=error))
+        return await self._end(message, TransactionResult(state, sent, error=error))
 
-    async def _end(self, result: TransactionResult) -> TransactionResult:
+    async def _end(self, message: Message, result: TransactionResult) -> TransactionResult:
         """Tell the broker. Whatever goes wrong with that is not the caller's trouble: the broker asks."""
         instance, _ = self._started()
         sent, state = result.sent, result.state
@@ -140,6 +146,7 @@ class TransactionProducer(Producer):
         frame = end_of_sent(sent, state, self.wire_group, remark=remark)
         try:
             address = await instance.calls.master(self._names.wrap_queue(sent.queue))
+            self._trace_end(message, sent.msg_id, address, state, is_from_check=False)
             if state is TransactionState.UNKNOWN:
                 await instance.net.oneway(address, frame, END_TIMEOUT_S)
                 return result
@@ -153,6 +160,19 @@ class TransactionProducer(Producer):
             )
             return result
         return TransactionResult(state, sent, is_confirmed=True, error=result.error)
+
+    def _trace_end(
+        self, message: Message | MessageView, msg_id: str, address: str, state: TransactionState, *, is_from_check: bool
+    ) -> None:
+        if self.tracer is not None:
+            transaction_ended(
+                self.tracer,
+                message,
+                msg_id=msg_id,
+                store_host=address,
+                state=TRACED_STATES[state],
+                is_from_check=is_from_check,
+            )
 
     async def _call(self, function: Callable[..., Any], *args: Any) -> object:
         """Run the user's code where it belongs."""
@@ -191,6 +211,7 @@ class TransactionProducer(Producer):
         frame = end_of_checked(asked, message, state, self.wire_group, remark=remark)
         try:
             instance, _ = self._started()
+            self._trace_end(shown, shown.msg_id, connection.peer, state, is_from_check=True)
             await instance.net.oneway(connection.peer, frame, END_TIMEOUT_S)
         except MQError as error:
             logger.warning("answer to a check not sent, the broker asks again", extra={"reason": str(error)})

@@ -29,6 +29,7 @@ from skyrocketmq.testing import BlockingCluster, LocalCluster
 from tests.docs_code import PAGES, ROOT, python_programs
 
 NAME_SERVER = "localhost:9876"  # what the documents call it
+RUN_ELSEWHERE = {"README.md": "tests/test_readme.py", "admin-api.md": "tests/admin/test_docs.py"}
 KINDS = ("python", "console", "json", "yaml", "")
 
 
@@ -51,13 +52,18 @@ def cluster() -> Iterator[BlockingCluster]:
         yield running
 
 
-@pytest.mark.parametrize("page", [page for page in pages_with("python") if page.parent != ROOT], ids=name_of)
+@pytest.mark.parametrize("page", [page for page in pages_with("python") if page.name not in RUN_ELSEWHERE], ids=name_of)
 def test_the_python_of_a_page_runs(
     page: Path, cluster: BlockingCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "__main__", sys.modules[__name__])
     asyncio.run(asyncio.wait_for(run_page(page, cluster.namesrv), 50))
+
+
+def test_pages_that_are_run_elsewhere_are() -> None:
+    for page, test in RUN_ELSEWHERE.items():
+        assert page in (ROOT / test).read_text()
 
 
 async def run_page(page: Path, namesrv: str) -> None:

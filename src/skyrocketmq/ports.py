@@ -40,6 +40,7 @@ __all__ = [
     "TcpLink",
     "Timer",
     "every",
+    "pause",
 ]
 
 P = ParamSpec("P")
@@ -97,6 +98,11 @@ class SystemClock:
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
         return asyncio.get_running_loop().call_later(seconds, callback)
+
+
+def pause(seconds: float) -> None:
+    """Wait where there is no loop: in a task of Spark's, which is one thread and waits for nothing else."""
+    time.sleep(seconds)
 
 
 async def every(

@@ -29,7 +29,11 @@ from skyrocketmq.testing import BlockingCluster, LocalCluster
 from tests.docs_code import PAGES, ROOT, python_programs
 
 NAME_SERVER = "localhost:9876"  # what the documents call it
-RUN_ELSEWHERE = {"README.md": "tests/test_readme.py", "admin-api.md": "tests/admin/test_docs.py"}
+RUN_ELSEWHERE = {
+    "README.md": "tests/test_readme.py",
+    "admin-api.md": "tests/admin/test_docs.py",
+    "spark.md": "tests/spark/test_docs.py",
+}
 KINDS = ("python", "console", "json", "yaml", "")
 
 

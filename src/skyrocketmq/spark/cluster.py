@@ -10,10 +10,14 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
+import pyarrow as pa
+
 from skyrocketmq.errors import MQError, NetError, NoRoute
 from skyrocketmq.model import MessageQueue
+from skyrocketmq.model.flags import PULL_SUBSCRIPTION
 from skyrocketmq.model.names import PERM_READ
 from skyrocketmq.model.routes import TopicRoute
+from skyrocketmq.spark.columns import columns_of, walk_records
 from skyrocketmq.spark.link import BlockingLink, LinkSettings
 from skyrocketmq.wire.bodies import decode_body
 from skyrocketmq.wire.bodies_tables import TopicList
@@ -21,11 +25,27 @@ from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_codec import Header, decode_header, encode_header
 from skyrocketmq.wire.headers_namesrv import GetRouteInfoHeader
-from skyrocketmq.wire.headers_pull import OffsetAnswer, QueueHeader, SearchOffsetHeader, UpdateConsumerOffsetHeader
+from skyrocketmq.wire.headers_pull import (
+    OffsetAnswer,
+    PullMessageHeader,
+    QueryConsumerOffsetHeader,
+    QueueHeader,
+    SearchOffsetHeader,
+    UpdateConsumerOffsetHeader,
+)
 
 __all__ = ["Cluster"]
 
+SAMPLE_GROUP: Final = "skyrocketmq-spark"
+SAMPLE_COUNT: Final = 32
+
 _ROUTE_ANSWERS: Final = (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST)
+_PULL_ANSWERS: Final = (
+    ResponseCode.SUCCESS,
+    ResponseCode.PULL_NOT_FOUND,
+    ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ResponseCode.PULL_OFFSET_MOVED,
+)
 
 
 class Cluster:
@@ -78,6 +98,15 @@ class Cluster:
             for queue_id in range(data.read_queue_nums)
         )
 
+    def connect(self, broker: str, topic: str) -> BlockingLink:
+        """A new connection to a broker, wherever it is now. Raises `NetError`: it may be back in a moment."""
+        try:
+            self.queues(topic)
+            address = self.address_of(broker, topic)
+        except NoRoute as error:
+            raise NetError(str(error)) from error
+        return BlockingLink(address, self._settings)
+
     def address_of(self, broker: str, topic: str) -> str:
         """The address of a broker that has queues of the topic."""
         if broker not in self._brokers:
@@ -113,9 +142,73 @@ class Cluster:
         return self._offset(queue, RequestCode.GET_MAX_OFFSET, QueueHeader(topic=queue.topic, queue_id=queue.queue_id))
 
     def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The offset of the first message that was stored at a time or later."""
+        """The offset of the first message that was stored at a time or later; the end if there is none.
+
+        Brokers answer a search with the message nearest to the time, before or after it, so theirs is where this one
+        begins: steps that double lead past the place, and halving finds it.
+        """
+        lowest, highest = self.min_offset(queue), self.max_offset(queue)
         header = SearchOffsetHeader(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
-        return self._offset(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+        guess = self._offset(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+        low = high = min(max(guess, lowest), highest)
+        step = 1
+        while low > lowest and self._is_stored_since(queue, low - 1, timestamp_ms):
+            high, low = low - 1, max(low - step, lowest)
+            step *= 2
+        step = 1
+        while high < highest and not self._is_stored_since(queue, high, timestamp_ms):
+            low, high = high + 1, min(high + step, highest)
+            step *= 2
+        while low < high:
+            middle = (low + high) // 2
+            if self._is_stored_since(queue, middle, timestamp_ms):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _is_stored_since(self, queue: MessageQueue, offset: int, timestamp_ms: int) -> bool:
+        body, starts = self._sample(queue, offset, count=1)
+        if not starts:
+            return False  # cleaned away in the meantime: it was older than all that is there
+        stored = columns_of(body, starts[:1], broker=queue.broker_name, columns=("store_timestamp",))
+        return bool(stored.column(0).cast(pa.int64())[0].as_py() >= timestamp_ms * 1000)
+
+    def message_bytes(self, queue: MessageQueue, offset: int) -> float:
+        """The mean size of the records from an offset on, of as many as one pull gives; 0 if there are none."""
+        body, starts = self._sample(queue, offset, count=SAMPLE_COUNT)
+        return len(body) / len(starts) if starts else 0.0
+
+    def _sample(self, queue: MessageQueue, offset: int, *, count: int) -> tuple[bytes, list[int]]:
+        header = PullMessageHeader(
+            consumer_group=SAMPLE_GROUP,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=count,
+            sys_flag=PULL_SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_ms=0,
+            subscription="*",
+            sub_version=0,
+            expression_type="TAG",
+        )
+        frame = Frame(RequestCode.PULL_MESSAGE, ext=encode_header(header))
+        address = self.address_of(queue.broker_name, queue.topic)
+        answer = self._request(address, frame, expected=_PULL_ANSWERS)
+        if answer.code != ResponseCode.SUCCESS:
+            return b"", []
+        return answer.body, walk_records(answer.body)
+
+    def committed(self, group: str, queue: MessageQueue) -> int | None:
+        """How far a group is, as the broker knows it; `None` if it does not."""
+        header = QueryConsumerOffsetHeader(consumer_group=group, topic=queue.topic, queue_id=queue.queue_id)
+        frame = Frame(RequestCode.QUERY_CONSUMER_OFFSET, ext=encode_header(header))
+        address = self.address_of(queue.broker_name, queue.topic)
+        answer = self._request(address, frame, expected=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND))
+        if answer.code != ResponseCode.SUCCESS:
+            return None
+        return decode_header(OffsetAnswer, answer.ext).offset
 
     def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Note at the broker how far a group is."""

@@ -12,7 +12,6 @@ Rule 3: a broker that goes away is tried again, from where the range was, until 
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ import pyarrow as pa
 
 from skyrocketmq.errors import MQError, NetError, broker_error
 from skyrocketmq.model.flags import PULL_SUBSCRIPTION
+from skyrocketmq.ports import pause
 from skyrocketmq.spark.columns import columns_of, walk_records
 from skyrocketmq.spark.link import BlockingLink
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
@@ -84,7 +84,7 @@ def read_range(
     options: PullOptions,
     columns: Sequence[str],
     *,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], None] = pause,
 ) -> Iterator[pa.RecordBatch]:
     """The messages of a range. `connect` is called at the beginning and after each failure of the network."""
     at = wanted.start

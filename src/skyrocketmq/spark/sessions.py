@@ -1,0 +1,49 @@
+"""A Spark session that knows our formats, on one machine or on a cluster.
+
+    from skyrocketmq.spark import session
+
+    spark = session()
+    spark.read.format("rocketmq").option("namesrv", "localhost:9876").option("subscribe", "Orders").load().show()
+
+`register` is for sessions that were made elsewhere, as by `spark-submit` or a notebook.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from skyrocketmq.spark.java import find_java
+from skyrocketmq.spark.source import RocketMQDataSource
+
+__all__ = ["register", "session"]
+
+
+def session(
+    app: str = "skyrocketmq", *, master: str = "local[*]", config: Mapping[str, str] | None = None
+) -> SparkSession:
+    """The session of this process, made if there is none yet. Its workers run this interpreter.
+
+    On one machine it listens on the loopback address only. `config` has Spark's own settings, and the last word.
+    """
+    os.environ["JAVA_HOME"] = str(find_java())
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings: dict[str, str] = {}
+    if master.startswith("local"):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    settings |= config or {}
+    builder = SparkSession.builder.appName(app).master(master)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
+def register(spark: SparkSession) -> None:
+    """Make our formats known to a session, and let filters reach them."""
+    spark.dataSource.register(RocketMQDataSource)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")

@@ -1,0 +1,43 @@
+"""One real Spark for all tests that need it: its start takes seconds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A local Spark. Without Java or PySpark the test is skipped, and says so; in CI that is a failure."""
+    try:
+        from skyrocketmq.errors import ConfigError
+        from skyrocketmq.spark import session
+    except ImportError as reason:
+        _give_up(f"the pipeline needs its extra, pip install skyrocketmq[spark]: {reason}")
+    try:
+        running = session("tests", master="local[2]", config=SETTINGS)
+    except ConfigError as reason:
+        _give_up(str(reason))
+    running.sparkContext.setLogLevel("ERROR")
+    yield running
+    running.stop()
+
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+def _give_up(reason: str) -> None:
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)

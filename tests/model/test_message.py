@@ -7,6 +7,7 @@ import pickle
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from skyrocketmq.errors import IllegalArgument
@@ -138,6 +139,49 @@ def test_a_stored_message_shows_its_fields() -> None:
     assert message.delay_level == 3
     assert message.wait_for_store
     assert message.user_properties == {"mine": "1"}
+
+
+STORED = b"TAGS\x01TagA\x02KEYS\x01k1 k2\x02UNIQ_KEY\x010A0000012345\x02DELAY\x013\x02mine\x011"
+
+
+def test_properties_in_their_stored_form_are_read_when_asked_for_and_kept() -> None:
+    message = view(properties=STORED)
+    assert message.properties == view().properties
+    assert message.properties is message.properties
+    assert message.tags == "TagA"
+    with pytest.raises(AttributeError):
+        message.properties = {}  # type: ignore[misc]
+
+
+def test_a_message_is_the_same_whichever_form_its_properties_have() -> None:
+    assert view(properties=STORED) == view()
+    assert view() == view(properties=STORED)
+    assert view(properties=STORED) == view(properties=STORED)
+    assert view(properties=STORED) != view(properties=STORED + b"2")
+    assert view(properties=STORED) != view(topic="Other")
+    assert view(properties=STORED) != "hello"
+    assert repr(view(properties=STORED)) == repr(view())
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(view(properties=STORED))
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_stored_message_can_be_copied_changed_and_pickled(is_read: bool) -> None:
+    message = view(properties=STORED)
+    if is_read:
+        assert message.tags == "TagA"
+    assert pickle.loads(pickle.dumps(message)) == view()
+    assert copy.copy(message) == view()
+    assert copy.deepcopy(message) == view()
+    assert msgspec.structs.replace(message, topic="Other") == view(topic="Other")
+    assert msgspec.structs.replace(message, topic="Other").keys == ("k1", "k2")
+
+
+def test_a_stored_message_is_encoded_with_its_properties_once_they_were_read() -> None:
+    message = view(properties=STORED)
+    assert message.properties
+    assert msgspec.structs.asdict(message) == msgspec.structs.asdict(view())
+    assert msgspec.json.encode(message) == msgspec.json.encode(view())
 
 
 def test_a_message_without_properties_has_the_offset_id() -> None:

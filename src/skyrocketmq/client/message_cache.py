@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import islice
+from operator import lt
 from typing import Final
 
 from skyrocketmq.model import MessageView, QueueOffset
@@ -102,23 +104,29 @@ class MessageCache:
 
         `queue_end` is the queue's largest offset, as the broker told it with the pull.
         """
-        known, order = self._messages, self._order
-        is_in_order = True
+        offsets = [message.queue_offset for message in messages]
+        if offsets and offsets[0] > self._highest_offset and all(map(lt, offsets, islice(offsets, 1, None))):
+            # As nearly always: all are new, and in order behind what is here.
+            self._messages.update(zip(offsets, messages, strict=True))
+            self._order.extend(offsets)
+            self.body_bytes += sum([len(message.body) for message in messages])
+            self._highest_offset = offsets[-1]
+        elif offsets:
+            self._put_unordered(messages)
+        if messages and queue_end is not None:
+            self.backlog_count = max(0, queue_end - messages[-1].queue_offset)
+
+    def _put_unordered(self, messages: Sequence[MessageView]) -> None:
+        known = self._messages
         for message in messages:
             offset = message.queue_offset
             if offset in known or offset in self._taken:
                 continue
-            if order and offset <= order[-1]:
-                is_in_order = False
             known[offset] = message
-            order.append(offset)
             self.body_bytes += len(message.body)
             if offset > self._highest_offset:
                 self._highest_offset = offset
-        if not is_in_order:
-            self._sort()
-        if messages and queue_end is not None:
-            self.backlog_count = max(0, queue_end - messages[-1].queue_offset)
+        self._sort()
 
     def remove(self, messages: Iterable[MessageView], *, now_ms: int) -> int | None:
         """Drop finished messages. Returns the offset to commit: the smallest that is not finished, else the one after
@@ -127,17 +135,22 @@ class MessageCache:
         known = self._messages
         if not known:
             return None
-        started = self._started_ms
+        started, finish = self._started_ms, known.pop
+        removed_bytes = 0
         for message in messages:
             offset = message.queue_offset
-            if known.pop(offset, None) is not None:
-                self.body_bytes -= len(message.body)
+            if finish(offset, None) is not None:
+                removed_bytes += len(message.body)
                 if started:
                     started.pop(offset, None)
+        self.body_bytes -= removed_bytes
         order = self._order
+        if not known:
+            order.clear()
+            return self._highest_offset + 1
         if order[0] not in known or order[-1] not in known:
             self._trim()
-        return order[0] if order else self._highest_offset + 1
+        return order[0]
 
     def has(self, message: MessageView) -> bool:
         """Whether the message is not finished."""

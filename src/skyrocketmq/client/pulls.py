@@ -32,8 +32,9 @@ from skyrocketmq.wire.codes import SQL_FILTER_VERSION, RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_codec import decode_header, encode_header
 from skyrocketmq.wire.headers_pull import PullMessageAnswer, PullMessageHeader
-from skyrocketmq.wire.pulled_records import InflatedEnough, PulledRecords
-from skyrocketmq.wire.records import record_queue_offset, split_records
+from skyrocketmq.wire.properties import encode_properties
+from skyrocketmq.wire.pulled_records import PulledRecords
+from skyrocketmq.wire.records import record_queue_offset
 
 __all__ = ["PullRequest", "PullResult", "PullStatus", "Pulls"]
 
@@ -173,26 +174,19 @@ def read_messages(
 ) -> tuple[list[MessageView], int | None]:
     """The messages of an answer that the subscriber asked for, each with the queue's bounds among its properties; and
     the offset from which on it was not read, because the rest would take too much memory now."""
-    tags = subscription.tags_set
-    messages: list[MessageView] = []
+
+    def note_unreadable(at: int, error: ProtocolError) -> None:
+        offset = record_queue_offset(body, at)
+        logger.error("message not readable", extra={"queue": str(queue), "offset": offset, "reason": str(error)})
+
     try:
-        places = split_records(body)
+        messages, unread_from = PulledRecords(
+            queue, added=encode_properties(bounds), on_unreadable=note_unreadable
+        ).read(body)
     except ProtocolError as error:
         logger.error("pulled messages not readable", extra={"queue": str(queue), "reason": str(error)})
-        return messages, None
-    decode = PulledRecords(queue).decode
-    for at, end in places:
-        try:
-            message = decode(body, at, end)
-        except ProtocolError as error:
-            offset = record_queue_offset(body, at)
-            logger.error("message not readable", extra={"queue": str(queue), "offset": offset, "reason": str(error)})
-            continue
-        except InflatedEnough as rest:
-            return messages, rest.queue_offset
-        properties = message.properties
-        if tags and properties.get(names.TAGS) not in tags:
-            continue
-        properties.update(bounds)
-        messages.append(message)
-    return messages, None
+        return [], None
+    tags = subscription.tags_set
+    if tags:
+        messages = [message for message in messages if message.tags in tags]
+    return messages, unread_from

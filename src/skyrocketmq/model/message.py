@@ -3,12 +3,15 @@
 Rule 1: a `Message` that exists can be sent: what the protocol forbids is refused when it is made, with a text that
 says what to change. Only limits that a client or broker configures (the largest body) are checked at the send.
 Rule 2: a `MessageView` is believed as it was stored. It checks nothing, and no property can make it fail.
+Rule 3: hot. A consumer makes a view of every message and reads the properties of some: a view that was made with their
+        stored text (`bytes` in the place of the dict) decodes it when it is first asked, and keeps the dict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import msgspec
 
@@ -18,6 +21,7 @@ from skyrocketmq.model.flags import TransactionType, transaction_type
 from skyrocketmq.model.hosts import host_text
 from skyrocketmq.model.names import check_send_topic
 from skyrocketmq.model.offsets import LogOffset, QueueOffset
+from skyrocketmq.model.property_text import decode_properties
 from skyrocketmq.model.queues import MessageQueue
 
 
@@ -95,7 +99,8 @@ class MessageView(msgspec.Struct, frozen=True, gc=False):  # no gc: it refers to
     """A message as it was stored, with all that the record holds; times are milliseconds since 1970.
 
     `topic` is what the subscriber asked for, `queue` where the message lies: they differ for a message that comes
-    back from a retry topic. `properties` are all of them, the reserved ones too.
+    back from a retry topic. `properties` are all of them, the reserved ones too; read them before `msgspec` is to
+    encode a view, or to make a dict of it: until then it has their stored text.
     """
 
     topic: str
@@ -114,6 +119,18 @@ class MessageView(msgspec.Struct, frozen=True, gc=False):  # no gc: it refers to
     prepared_transaction_offset: LogOffset = LogOffset(0)
     body_crc: int = 0  # of the body as it was stored, maybe compressed
     stored_bytes: int = 0  # length of the whole record
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MessageView):
+            return NotImplemented
+        # The comparison looks at what is held: on both sides it has to be the dict.
+        return self.properties == other.properties and super().__eq__(other)
+
+    __hash__ = None  # type: ignore[assignment]  # a dict is in it
+
+    def __repr__(self) -> str:
+        _decoded_properties(self)
+        return super().__repr__()
 
     @property
     def tags(self) -> str | None:
@@ -173,6 +190,23 @@ class MessageView(msgspec.Struct, frozen=True, gc=False):  # no gc: it refers to
     def user_properties(self) -> dict[str, str]:
         """The properties without those that the family reserves."""
         return {name: value for name, value in self.properties.items() if name not in names.RESERVED}
+
+
+_held_properties: Any = vars(MessageView)["properties"]  # the field as msgspec made it: the place in the struct
+_get_held: Final[Callable[[MessageView], dict[str, str] | bytes]] = _held_properties.__get__
+_put_held: Final[Callable[[MessageView, dict[str, str]], None]] = _held_properties.__set__
+
+
+def _decoded_properties(view: MessageView) -> dict[str, str]:
+    held = _get_held(view)
+    if not isinstance(held, bytes):
+        return held
+    properties = decode_properties(held)
+    _put_held(view, properties)
+    return properties
+
+
+MessageView.properties = property(_decoded_properties)  # type: ignore[assignment]
 
 
 def _checked_body(body: object) -> bytes:

@@ -9,7 +9,8 @@
 Rule 1: a refusal says nothing that the client has not said itself: not whether a key, a topic or a group exists. An
 unknown key is answered like a wrong signature, after as much work.
 Rule 2: signatures are compared in constant time; no secret is ever written to a log or an answer.
-Rule 3: a request that names its message only by its place in the log is checked twice: when it comes, and when the
+Rule 3: what the broker sends to clients by itself is for those only who could have got it by asking (`may_be_told`).
+Rule 4: a request that names its message only by its place in the log is checked twice: when it comes, and when the
 message, and with it the topic, is known.
 """
 
@@ -25,6 +26,7 @@ from skyrocketmq.broker.access_accounts import AccessTable, Account, Permission
 from skyrocketmq.broker.access_files import AccessFiles
 from skyrocketmq.broker.access_rules import ACCOUNT_REQUESTS, missing_permission, need_on_topic, needs_admin, needs_of
 from skyrocketmq.broker.answers import request_name
+from skyrocketmq.broker.clients import Member
 from skyrocketmq.errors import BrokerError, MQError, ProtocolError, broker_error
 from skyrocketmq.net import Connection
 from skyrocketmq.ports import Clock, Disk
@@ -73,7 +75,7 @@ class AccessControl:
     def check(self, frame: Frame, connection: Connection) -> None:
         """Let a request pass, or raise the `BrokerError` that is its answer."""
         table, code = self.table, frame.code
-        address = connection.peer_host[:-PORT_BYTES]
+        address = _address(connection)
         if table.is_white(address) and code not in ACCOUNT_REQUESTS:
             return
         account = self._account(frame)
@@ -108,7 +110,7 @@ class AccessControl:
         self, frame: Frame, connection: Connection, topic: str, *, permission: Permission = Permission.SUB
     ) -> None:
         """Refuse a request that has passed `check`, but is about a message of a topic that is not for its account."""
-        address = connection.peer_host[:-PORT_BYTES]
+        address = _address(connection)
         account = self._account(frame)
         if self.table.is_white(address) or account is None or account.is_white(address):
             return
@@ -116,6 +118,22 @@ class AccessControl:
         if missing is not None:
             # It may not even learn that there is such a message, nor of which topic.
             raise _refused(frame, connection, "no permission for this message")
+
+    def account_of(self, frame: Frame, connection: Connection) -> str | None:
+        """Whose request this is that has passed `check`; None from where nobody is asked."""
+        account = self._account(frame)
+        return None if account is None or self.table.is_white(_address(connection)) else account.access_key
+
+    def may_be_told(self, member: Member[Connection], topic: str) -> bool:
+        """Whether a producer may be sent messages of a topic, by its account as it is now: those it may send itself."""
+        address = _address(member.connection)
+        if self.table.is_white(address):
+            return True
+        account = self.table.accounts.get(member.account or "")
+        if account is None:
+            return False
+        need = need_on_topic(topic, Permission.PUB)
+        return account.is_white(address) or missing_permission(account, iter([need])) is None
 
     def _account(self, frame: Frame) -> Account | None:
         return self.table.accounts.get((frame.ext or {}).get(ACCESS_KEY) or "")
@@ -154,6 +172,10 @@ class AccessControl:
         self._reported = ""
         logger.info("accounts changed", extra={"path": str(self.path), "accounts": len(table.accounts)})
         _warn_of_repeated(table)
+
+
+def _address(connection: Connection) -> bytes:
+    return connection.peer_host[:-PORT_BYTES]
 
 
 def _warn_of_repeated(table: AccessTable) -> None:

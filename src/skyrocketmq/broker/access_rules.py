@@ -8,6 +8,7 @@
 | offsets and locks of a group, its members and progress | SUB on the group, and on the topic if one is named |
 | the bounds of queues, statistics of a topic | PUB or SUB on the topic |
 | whole tables, configuration, cleaning, accounts, anything else | an administrator |
+| topics where messages of all topics wait, groups of the broker's own | an administrator, and what the request needs |
 
 Apache's brokers check less: there a batch, a message by its id, another group's offsets or the accounts themselves need
 no more than any account's signature. Each request that the protocol has is in one of the lists below, and one that is
@@ -22,7 +23,16 @@ from typing import Final, NamedTuple
 from skyrocketmq.broker.access_accounts import Account, Permission
 from skyrocketmq.errors import ProtocolError
 from skyrocketmq.model import HeartbeatData
-from skyrocketmq.model.names import RETRY_PREFIX, TRACE_TOPIC, reply_topic
+from skyrocketmq.model.names import (
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    TRACE_TOPIC,
+    TRANSACTION_GIVEN_UP_TOPIC,
+    TRANSACTION_HALF_TOPIC,
+    TRANSACTION_OP_TOPIC,
+    is_system_group,
+    reply_topic,
+)
 from skyrocketmq.wire.bodies import decode_body
 from skyrocketmq.wire.bodies_clients import CheckClientRequest, QueueLockRequest
 from skyrocketmq.wire.codes import RequestCode
@@ -31,6 +41,10 @@ from skyrocketmq.wire.frames import Frame
 __all__ = ["ACCOUNT_REQUESTS", "Need", "missing_permission", "needs_admin", "needs_of"]
 
 PUB, SUB, ANY = Permission.PUB, Permission.SUB, Permission.PUB | Permission.SUB
+# Delayed and half messages of every topic: who may read here could read what is denied to him there.
+_MIXED_TOPICS: Final = frozenset(
+    {SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC, TRANSACTION_GIVEN_UP_TOPIC}
+)
 
 
 class Need(NamedTuple):
@@ -39,6 +53,10 @@ class Need(NamedTuple):
     name: str
     permission: Permission
     is_group: bool = False
+
+    @property
+    def is_for_admins(self) -> bool:
+        return is_system_group(self.name) if self.is_group else self.name in _MIXED_TOPICS
 
     def __str__(self) -> str:
         return f"{'group' if self.is_group else 'topic'} {self.name}"
@@ -145,7 +163,7 @@ def missing_permission(account: Account, needs: Iterator[Need]) -> Need | None:
     """The first thing that an account lacks."""
     for need in needs:
         may_use = account.may_use_group if need.is_group else account.may_use_topic
-        if not may_use(need.name, need.permission):
+        if not may_use(need.name, need.permission) or (need.is_for_admins and not account.is_admin):
             return need
     return None
 

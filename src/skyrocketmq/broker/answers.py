@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from skyrocketmq.broker.saving import Saver
 from skyrocketmq.config import BrokerConfig, BrokerRole
 from skyrocketmq.errors import BrokerError, ProtocolError, broker_error
+from skyrocketmq.model.names import TRANSACTION_GROUP
 from skyrocketmq.wire.bodies import decode_body
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
@@ -22,6 +23,7 @@ __all__ = [
     "no_consumers",
     "no_such_group",
     "no_such_topic",
+    "not_the_brokers",
     "read_body",
     "read_header",
     "refusal",
@@ -104,6 +106,14 @@ def master_only(config: BrokerConfig, what: str) -> None:
     if config.store.broker_role is BrokerRole.SLAVE:
         raise refusal(
             ResponseCode.SYSTEM_ERROR, f"{config.broker_name} is a slave here and cannot {what}: ask its master"
+        )
+
+
+def not_the_brokers(group: str) -> None:
+    """Refuse to change how far the broker itself is: by a foreign offset it would forget pending transactions."""
+    if group == TRANSACTION_GROUP:
+        raise refusal(
+            ResponseCode.SYSTEM_ERROR, f"the offsets of {group} are the broker's own: use another consumer group"
         )
 
 

@@ -6,21 +6,28 @@ Rule 2: a consumer group is what its latest heartbeat says it is. A topic missin
 its members are meant to subscribe to the same things.
 Rule 3: the tables decide, and tell who has to be notified by returning it; `notices` does the sending.
 Rule 4: what a pull asks for, the subscription of a group to a topic, is two dict look-ups.
+Rule 5: anybody can say in a heartbeat that he is a producer of a group, or has a client id. What the broker sends to
+producers by itself goes to those who may have it: questions about half messages to members whose account may send to
+the topic, replies to the account that had the client id first. That one keeps it for a while after its connection is
+lost, since it will be back.
 
 The connection type is a parameter, since nothing here is done with one but keep it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from skyrocketmq.model import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel, SubscriptionData
 
 __all__ = ["ConsumerGroup", "ConsumerTable", "Member", "ProducerTable"]
 
 C = TypeVar("C", bound=Hashable)
+
+CLIENT_ID_KEPT_S: Final = 120.0  # after the last heartbeat: as long as a silent client is taken for alive
+LOST_COUNT_MAX: Final = 10_000  # lost clients whose ids are kept; above, the oldest are forgotten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +41,7 @@ class Member(Generic[C]):
     version: int
     heard_ms: int  # wall time, which is shown
     heard_s: float  # monotonic time, which is measured
+    account: str | None = None  # who has signed; None for whoever is not asked: all of them without access control
 
 
 class Membership(Generic[C]):
@@ -186,18 +194,31 @@ class ProducerTable(Generic[C]):
     """The producer groups that have members connected, and each producer by its client id."""
 
     def __init__(self) -> None:
+        self.may_be_told: Callable[[Member[C], str], bool] | None = None  # of the messages of a topic; None: everybody
         self._membership: Membership[C] = Membership()
-        self._by_client_id: dict[str, C] = {}
+        self._by_client_id: dict[str, Member[C]] = {}
         self._client_ids: dict[C, str] = {}
+        self._lost: dict[str, Member[C]] = {}  # by client id: who went without a good-bye
 
     def register(self, group: str, member: Member[C]) -> bool:
         """Take in what a heartbeat says; true if the connection is new to the group."""
         if self._client_ids.get(member.connection) != member.client_id:
             self._drop_client_id(member.connection)
-        # Whoever spoke last under a client id is the one that replies are pushed to.
-        self._by_client_id[member.client_id] = member.connection
-        self._client_ids[member.connection] = member.client_id
+        if self.may_have_client_id(member):
+            # Whoever spoke last under a client id is the one that replies are pushed to.
+            self._lost.pop(member.client_id, None)
+            self._by_client_id[member.client_id] = member
+            self._client_ids[member.connection] = member.client_id
         return self._membership.join(group, member)
+
+    def may_have_client_id(self, member: Member[C]) -> bool:
+        """Whether its client id is free, or another connection's of the same account."""
+        known = self._by_client_id.get(member.client_id)
+        if known is None:
+            known = self._lost.get(member.client_id)
+            if known is None or member.heard_s - known.heard_s > CLIENT_ID_KEPT_S:
+                return True
+        return member.account is None or member.account == known.account or member.connection == known.connection
 
     def unregister(self, group: str, connection: C) -> bool:
         """A producer says good-bye; true if it was a member."""
@@ -208,20 +229,33 @@ class ProducerTable(Generic[C]):
 
     def forget(self, connection: C) -> list[str]:
         """A connection is gone; returns the groups it was a member of."""
-        self._drop_client_id(connection)
+        lost = self._drop_client_id(connection)
+        if lost is not None and self.may_be_told is not None:  # without accounts it is the next one's anyway
+            self._lost[lost.client_id] = lost
+            if len(self._lost) > LOST_COUNT_MAX:
+                del self._lost[next(iter(self._lost))]
         return self._membership.leave_all(connection)
 
-    def _drop_client_id(self, connection: C) -> None:
-        client_id = self._client_ids.pop(connection, None)
-        if client_id is not None and self._by_client_id.get(client_id) == connection:
-            del self._by_client_id[client_id]
+    def _drop_client_id(self, connection: C) -> Member[C] | None:
+        """The client id of a connection is free again; returns who had it."""
+        client_id = self._client_ids.pop(connection, "")
+        known = self._by_client_id.get(client_id)
+        if known is None or known.connection != connection:
+            return None
+        return self._by_client_id.pop(client_id)
 
     def find_connection(self, client_id: str) -> C | None:
         """The connection of the producer with this client id: where a reply to its request goes."""
-        return self._by_client_id.get(client_id)
+        known = self._by_client_id.get(client_id)
+        return None if known is None else known.connection
 
     def members_of(self, group: str) -> list[Member[C]]:
         return list(self._membership.of(group).values())
+
+    def members_for(self, group: str, topic: str) -> list[Member[C]]:
+        """The members that may be told of messages of a topic."""
+        may_be_told = self.may_be_told
+        return [member for member in self.members_of(group) if may_be_told is None or may_be_told(member, topic)]
 
     def groups(self) -> list[str]:
         return self._membership.groups()

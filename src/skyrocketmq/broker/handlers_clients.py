@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+from skyrocketmq.broker.access import AccessControl
 from skyrocketmq.broker.answers import no_consumers, read_body, refusal, required
 from skyrocketmq.broker.clients import ConsumerTable, Member, ProducerTable
 from skyrocketmq.broker.consumer_filters import ConsumerFilters, is_tag_type
@@ -56,6 +57,7 @@ class ClientHandlers:
         locks: QueueLocks,
         notices: ChangeNotices,
         clock: Clock,
+        access: AccessControl | None = None,
     ) -> None:
         self._config = config
         self._topics = topics
@@ -67,6 +69,8 @@ class ClientHandlers:
         self._locks = locks
         self._notices = notices
         self._clock = clock
+        self._access = access
+        producers.may_be_told = None if access is None else access.may_be_told
 
     def register(self, dispatcher: Dispatcher) -> None:
         for code, handler in (
@@ -97,12 +101,18 @@ class ClientHandlers:
             version=frame.version,
             heard_ms=self._clock.now_ms(),
             heard_s=self._clock.monotonic(),
+            account=None if self._access is None else self._access.account_of(frame, connection),
         )
         for consumer in data.consumer_data_set:
             self._register_consumer(member, consumer)
         for producer in data.producer_data_set:
             if self._producers.register(producer.group_name, member):
                 logger.info("producer joined", extra=_describe(producer.group_name, member))
+                if not self._producers.may_have_client_id(member):
+                    logger.warning(
+                        "the client id of another account, which goes on getting the replies to it",
+                        extra=_describe(producer.group_name, member) | {"account": member.account},
+                    )
         return frame.reply()
 
     def _register_consumer(self, member: Member[Connection], data: ConsumerData) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skyrocketmq.broker.answers import refusal, required
+from skyrocketmq.broker.answers import not_the_brokers, refusal, required
 from skyrocketmq.broker.consumer_offsets import ConsumerOffsets, young_queue_start
 from skyrocketmq.broker.slave_progress import AGE_FIELD, KNOWS_AGES_FIELD, CommitTimes
 from skyrocketmq.config import BrokerConfig, ConfigHolder
@@ -87,6 +87,7 @@ class OffsetHandlers:
         """
         header = decode_header(UpdateConsumerOffsetHeader, frame.ext)
         group = required(header.consumer_group, "consumerGroup", frame)
+        not_the_brokers(group)
         topic = required(header.topic, "topic", frame)
         queue_id = required(header.queue_id, "queueId", frame)
         offset = required(header.commit_offset, "commitOffset", frame)

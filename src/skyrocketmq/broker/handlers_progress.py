@@ -10,7 +10,7 @@ import logging
 from datetime import datetime
 from typing import Final
 
-from skyrocketmq.broker.answers import no_such_topic, required
+from skyrocketmq.broker.answers import no_such_topic, not_the_brokers, required
 from skyrocketmq.broker.clients import ConsumerTable
 from skyrocketmq.broker.consumer_offsets import ConsumerOffsets
 from skyrocketmq.broker.groups import GroupTable
@@ -192,6 +192,7 @@ class ProgressHandlers:
         header = decode_header(CloneGroupOffsetHeader, frame.ext)
         source = required(header.src_group, "srcGroup", frame)
         target = required(header.dest_group, "destGroup", frame)
+        not_the_brokers(target)
         for topic in [header.topic] if header.topic else self._offsets.topics_of(source):
             if self._topics.find(topic) is None or not (header.offline or self._is_read_by(source, topic)):
                 continue

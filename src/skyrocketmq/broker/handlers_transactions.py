@@ -111,9 +111,9 @@ class TransactionHandlers:
         half: HalfMessage | None,
         end: TransactionType,
     ) -> Frame | Awaitable[Frame]:
-        half = self._checked(half, header)
-        if self._access is not None:
+        if half is not None and self._access is not None:  # before a remark tells whose it is
             self._access.check_message(frame, connection, half.kind.topic, permission=Permission.PUB)
+        half = self._checked(half, header)
         newest = self._log.pending.find(half.transaction)
         if newest is None:
             return self._end_late(frame, half, end)

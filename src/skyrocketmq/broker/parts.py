@@ -95,6 +95,7 @@ class BrokerParts:
             locks=tables.locks,
             notices=self._notices,
             clock=clock,
+            access=access,
         )
         self._differences = DifferenceHandlers(config=config, differences=tables.differences, clock=clock)
         self.pulls = PullHandler(

@@ -23,6 +23,7 @@ from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig, BrokerRole, ConfigHolder
 from skyrocketmq.errors import broker_error
 from skyrocketmq.model.flags import PULL_COMMIT_OFFSET, PULL_SUSPEND
+from skyrocketmq.model.names import TRANSACTION_GROUP
 from skyrocketmq.net import Connection, Dispatcher
 from skyrocketmq.net.dispatch import failure_answer
 from skyrocketmq.ports import Clock
@@ -144,9 +145,11 @@ class PullHandler:
 
     def _commit_offset(self, header: PullMessageHeader, plan: PullPlan) -> None:
         # Who can pull from a slave and from the master commits at the master: what comes here may be older.
-        if (header.sys_flag or 0) & PULL_COMMIT_OFFSET and not self._is_slave:
+        # Where the broker itself reads, only it commits.
+        group = plan.group.group_name
+        if (header.sys_flag or 0) & PULL_COMMIT_OFFSET and not self._is_slave and group != TRANSACTION_GROUP:
             self._offsets.commit(
-                group=plan.group.group_name,
+                group=group,
                 topic=plan.topic,
                 queue_id=plan.queue_id,
                 offset=header.commit_offset or 0,

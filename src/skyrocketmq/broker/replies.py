@@ -4,7 +4,8 @@ Rule 1: the answer says whether the asker has the reply. One that cannot be pass
 why, and its sender may try another broker: the asker need not be connected to all of them.
 Rule 2: a reply is stored in any case, unless `storeReplyMessageEnable` is false; its ids are in the answer then. What
 storing has to say does not change the answer.
-Rule 3: the asker is found by the client id that its heartbeats carry, which is in the reply's properties.
+Rule 3: the asker is found by the client id that its heartbeats carry, which is in the reply's properties. Another
+account that carries the same gets nothing (`clients`, rule 5).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Rounds in which producers are asked what became of their half messages.
 
-A question goes to any one connected member of the producer group, in turn; it has no answer. Whoever can tell the
-outcome ends the transaction, as the first producer would have. Before it asks, the broker stores the half message
-again, counted one higher: the places that the question names are those of the new copy.
+A question goes to any one connected member of the producer group that may send to the topic, in turn; it has no
+answer. Whoever can tell the outcome ends the transaction, as the first producer would have. Before it asks, the broker
+stores the half message again, counted one higher: the places that the question names are those of the new copy.
 
 Rule 1: the table of pending transactions says what is to be asked; nothing is searched for in the queues.
 Rule 2: reading an old half message may wait for the disk. It may have ended meanwhile: that is looked at again.
@@ -53,7 +53,7 @@ COUNT_AT_ONCE: Final = 32
 HOUR_MS: Final = 3_600_000
 _IMMUNITY: Final = names.CHECK_IMMUNITY_TIME.encode()
 
-Members = Callable[[str], Sequence[Member[Connection]]]
+Members = Callable[[str, str], Sequence[Member[Connection]]]  # of a group, those who may be told of a topic
 
 
 class CheckRounds:
@@ -108,7 +108,7 @@ class CheckRounds:
         config = self._config.current
         message = outgoing_copy(half)
         properties = message.properties
-        members = self._producers_of(properties.get(GROUP, b"").decode("utf-8", "replace"))
+        members = self._producers_of(properties.get(GROUP, b"").decode("utf-8", "replace"), half.kind.topic)
         check_count = max(0, number_of(properties.get(CHECK_TIMES)))
         step = decide(
             age_ms=self._clock.now_ms() - half.born_ms,

@@ -86,7 +86,7 @@ class Transactions:
             config,
             store,
             tables.topics,
-            tables.producers.members_of,
+            tables.producers.members_for,
             store_host=store_host,
             reads=self.reads,
             clock=clock,

@@ -32,6 +32,10 @@ def test_the_table_has_every_option_of_the_source() -> None:
     assert table_after("Options of the source") == set(options._SOURCE)
 
 
+def test_the_table_has_every_option_of_the_sink() -> None:
+    assert table_after("Options of the sink") == set(options._SINK)
+
+
 @pytest.mark.system
 @pytest.mark.timeout(240)
 def test_the_code_of_the_page_runs(
@@ -42,11 +46,13 @@ def test_the_code_of_the_page_runs(
         for topic in ("Orders", "Bills"):
             for number in range(4):
                 producer.send(Message(topic, f"{topic} {number}".encode(), tags="new", keys=[str(number)]))
+        cluster.create_topic("Copies")
         names: dict[str, Any] = {}
         for block in python_blocks(PAGE):
             code = block.replace("localhost:9876", cluster.namesrv)
             code = code.replace('"orders-', f'"{tmp_path}/orders-')  # Spark's own directory is another one
             exec(compile(code, PAGE.name, "exec"), names)
+        assert len(cluster.messages("Copies")) == 8, "written back twice, by a batch and by a stream"
     printed = capfd.readouterr().out
     assert "| new|    4|" in printed, "the first DataFrame"
     assert printed.count("Orders 3") == 2, "in Parquet, and joined"

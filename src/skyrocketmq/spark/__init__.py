@@ -5,7 +5,7 @@ A map of the package, in reading order:
     sessions    a Spark session with our formats; `java` finds the Java for it
     source      `format("rocketmq")`: batch reads
     stream      the same as a stream
-    sink        writing, batch and stream; `sending` is what its tasks do
+    sink        writing, batch and stream; `sending` is what its tasks do, `once` keeps them from doing it twice
     options     texts to typed values
     places      earliest, latest, offsets and times; JSON and back
     planning    which ranges, how many tasks, how much now: pure

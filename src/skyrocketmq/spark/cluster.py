@@ -15,7 +15,7 @@ import pyarrow as pa
 from skyrocketmq.errors import MQError, NetError, NoRoute
 from skyrocketmq.model import MessageQueue
 from skyrocketmq.model.flags import PULL_SUBSCRIPTION
-from skyrocketmq.model.names import PERM_READ
+from skyrocketmq.model.names import PERM_READ, PERM_WRITE
 from skyrocketmq.model.routes import TopicRoute
 from skyrocketmq.spark.columns import columns_of, walk_records
 from skyrocketmq.spark.link import BlockingLink, LinkSettings
@@ -79,6 +79,25 @@ class Cluster:
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that can be read. Raises `NoRoute` for a topic that nobody knows."""
+        return sorted(
+            MessageQueue(topic, data.broker_name, queue_id)
+            for data in self._route(topic).queue_datas
+            if data.perm & PERM_READ and data.broker_name in self._brokers
+            for queue_id in range(data.read_queue_nums)
+        )
+
+    def writable_queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that can be written to: those of brokers that have a master now. Raises `NoRoute`."""
+        route = self._route(topic)
+        masters = {broker.broker_name for broker in route.broker_datas if broker.master_address is not None}
+        return sorted(
+            MessageQueue(topic, data.broker_name, queue_id)
+            for data in route.queue_datas
+            if data.perm & PERM_WRITE and data.broker_name in masters
+            for queue_id in range(data.write_queue_nums)
+        )
+
+    def _route(self, topic: str) -> TopicRoute:
         header = GetRouteInfoHeader(topic=topic, accept_standard_json_only=True)
         frame = Frame(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=encode_header(header))
         answer = self._ask_name_servers(frame, expected=_ROUTE_ANSWERS)
@@ -91,12 +110,7 @@ class Cluster:
             address = broker.master_address or next(iter(broker.broker_addrs.values()), None)
             if address is not None:
                 self._brokers[broker.broker_name] = address
-        return sorted(
-            MessageQueue(topic, data.broker_name, queue_id)
-            for data in route.queue_datas
-            if data.perm & PERM_READ and data.broker_name in self._brokers
-            for queue_id in range(data.read_queue_nums)
-        )
+        return route
 
     def connect(self, broker: str, topic: str) -> BlockingLink:
         """A new connection to a broker, wherever it is now. Raises `NetError`: it may be back in a moment."""

@@ -15,7 +15,9 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
+    DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     Filter,
     InputPartition,
@@ -26,10 +28,11 @@ from skyrocketmq.model import MessageQueue
 from skyrocketmq.spark.cluster import Cluster
 from skyrocketmq.spark.filters import Narrowing, narrowing_of
 from skyrocketmq.spark.finding import bounds_of, chosen_queues, offsets_of
-from skyrocketmq.spark.options import SourceOptions
+from skyrocketmq.spark.options import SinkOptions, SourceOptions
 from skyrocketmq.spark.places import Offsets
 from skyrocketmq.spark.planning import clip, ranges_between, split
 from skyrocketmq.spark.reading import RangesPartition, read_ranges, source_schema, wanted_columns
+from skyrocketmq.spark.sink import RocketMQStreamWriter, RocketMQWriter
 from skyrocketmq.spark.stream import RocketMQStreamReader
 
 __all__ = ["RocketMQDataSource"]
@@ -50,6 +53,12 @@ class RocketMQDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         return RocketMQStreamReader(SourceOptions.parse(self.options, is_stream=True), wanted_columns(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        return RocketMQWriter(SinkOptions.parse(self.options), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        return RocketMQStreamWriter(SinkOptions.parse(self.options), schema, overwrite=overwrite)
 
 
 class RocketMQReader(DataSourceReader):

@@ -1,0 +1,131 @@
+"""Effectively once: a batch that is repeated does not write again what is there.
+
+Each message carries an id of its row, which names the sink and the epoch (the batch of a stream). At the end of epoch n
+the ends of the topic's queues are recorded: everything that any attempt at epoch n + 1 writes comes after them. When a
+query starts again, its tasks read from there up to where the queues end by then, and skip the rows whose ids they find.
+In an epoch that is not repeated there is nothing to read, unless others write to the topic too.
+
+    queue   ... epoch n-1 | epoch n, first attempt | others |
+                          ^ recorded at the end of n-1      ^ seen when the query starts again
+
+Records are the offsets of two groups at the brokers, for even and for odd epochs: when a query dies after the end of
+epoch n was recorded and before Spark has noted it, epoch n is repeated, and its own record must still be there.
+
+Rule 1: a record that is too old only makes more to read; ids name their epoch, so no other one is mistaken for it.
+Rule 2: recorded is the offset plus one, since brokers answer 0 for a group that they do not know.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from pyspark import TaskContext
+
+from skyrocketmq.spark.cluster import Cluster
+from skyrocketmq.spark.options import SinkOptions
+from skyrocketmq.spark.places import Offsets
+from skyrocketmq.spark.pulling import PullOptions, QueueRange, read_range
+
+__all__ = ["ROW_ID", "Epochs", "RowIds", "TaskPlace", "task_place"]
+
+ROW_ID: Final = "SPARK_ROW_ID"
+_BATCH_ID: Final = "streaming.sql.batchId"  # where Spark tells its tasks which batch of a stream they belong to
+_GROUP: Final = "skyrocketmq-sink"
+
+
+@dataclass(frozen=True)
+class TaskPlace:
+    """Where a task stands: its epoch (none in a batch write), its partition, and which attempt it is."""
+
+    epoch: int | None
+    partition: int
+    attempt: int
+
+
+def task_place() -> TaskPlace:
+    context = TaskContext.get()
+    assert context is not None, "rows are written by tasks"
+    epoch = context.getLocalProperty(_BATCH_ID)
+    return TaskPlace(None if epoch is None else int(epoch), context.partitionId(), context.attemptNumber())
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """What the driver knows when a query, or a batch write, starts. Travels to the tasks."""
+
+    sink: str
+    topic: str
+    is_stream: bool
+    ends: Offsets  # of the queues, at the start
+    pull: PullOptions
+
+    @classmethod
+    def begin(cls, cluster: Cluster, options: SinkOptions, *, is_stream: bool) -> Epochs:
+        """Look where the queues end. The very first time that is recorded, too."""
+        sink = hashlib.blake2b(options.sink_id.encode(), digest_size=8).hexdigest()
+        queues = cluster.queues(options.topic)
+        ends = {queue: cluster.max_offset(queue) for queue in queues}
+        pull = PullOptions(fail_on_data_loss=False, retry_count_max=options.retry_count_max)
+        epochs = cls(sink, options.topic, is_stream, ends, pull)
+        groups = [epochs._group(0), epochs._group(1)] if is_stream else [epochs._group(None)]
+        # A queue without a record beside others that have one is new since then: it counts from its beginning.
+        if not any(cluster.committed(group, queue) for group in groups for queue in queues):
+            for group in groups:
+                for queue, end in ends.items():
+                    cluster.commit(group, queue, end + 1)
+        return epochs
+
+    def end(self, cluster: Cluster, epoch: int) -> None:
+        """Record where the next epoch begins."""
+        for queue in cluster.queues(self.topic):
+            cluster.commit(self._group(epoch + 1), queue, cluster.max_offset(queue) + 1)
+
+    def label(self, place: TaskPlace) -> str:
+        return f"{self.sink}-{'batch' if place.epoch is None else place.epoch}"
+
+    def ids_there(self, cluster: Cluster, place: TaskPlace, prefix: str) -> set[str]:
+        """The ids of this epoch's rows that an earlier attempt has written."""
+        found: set[str] = set()
+        for queue in cluster.queues(self.topic):
+            recorded = cluster.committed(self._group(place.epoch), queue) or 0
+            start = max(recorded - 1, cluster.min_offset(queue), 0)
+            # A task that was begun again in this run has to see what it wrote itself.
+            end = cluster.max_offset(queue) if place.attempt else self.ends.get(queue, 0)
+            wanted = QueueRange(queue.topic, queue.broker_name, queue.queue_id, start, end)
+            connect = partial(cluster.connect, queue.broker_name, queue.topic)
+            for batch in read_range(connect, wanted, self.pull, ("properties",)):
+                for pairs in batch.column(0).to_pylist():
+                    row_id = dict(pairs).get(ROW_ID, "")
+                    if row_id.startswith(prefix):
+                        found.add(row_id)
+        return found
+
+    def _group(self, epoch: int | None) -> str:
+        return f"{_GROUP}-{self.sink}-{'batch' if epoch is None else epoch % 2}"
+
+
+class RowIds:
+    """Ids of one task's rows: of the columns that the user named, or of all of a row.
+
+    Rows with equal content are told apart by their partition and by counting, so that none is taken for another: a
+    batch that is repeated with other partitions writes such rows again rather than losing one.
+    """
+
+    def __init__(self, label: str, place: TaskPlace, options: SinkOptions) -> None:
+        self.prefix = f"{label}-"
+        self._partition = b"" if options.id_columns else b"%d " % place.partition
+        self._seen: Counter[bytes] = Counter()
+
+    def of(self, columns: Sequence[Sequence[Any]]) -> list[str]:
+        return [self._id(row) for row in zip(*columns, strict=True)]
+
+    def _id(self, row: tuple[Any, ...]) -> str:
+        digest = hashlib.blake2b(self._partition + repr(row).encode("utf-8", "replace"), digest_size=12).digest()
+        number = self._seen[digest]
+        self._seen[digest] += 1
+        return f"{self.prefix}{digest.hex()}" + (f"-{number}" if number else "")

@@ -1,0 +1,220 @@
+"""What a writing task does: messages to batches, and a window of requests under way on blocking connections.
+
+Rule 1: a message counts as written once a broker has said so; `finish` returns only then.
+Rule 2: messages with a sharding key keep their order: they have their queue, and one request is under way to it.
+Rule 3: after a failure of the network what was under way is sent again, elsewhere if it has no queue of its own. It may
+have been stored the first time: at least once.
+Rule 4: memory is bounded: one batch for each queue that has keys, one for each topic, and the window.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import dataclass, field
+from typing import Final
+
+from skyrocketmq.client.identity import local_ip
+from skyrocketmq.client.outgoing import Outgoing, SendFrames, join_packed, pack_message
+from skyrocketmq.client.selectors import select_by_hash
+from skyrocketmq.client.send_result import read_send_result
+from skyrocketmq.client.sending import FAILED_CODES
+from skyrocketmq.errors import BrokerError, MQError, NetError, NoRoute
+from skyrocketmq.model import Message, MessageQueue
+from skyrocketmq.model.hosts import pack_host
+from skyrocketmq.model.names import AUTO_CREATE_TOPIC
+from skyrocketmq.ports import SystemClock, pause
+from skyrocketmq.spark.cluster import Cluster
+from skyrocketmq.spark.link import BlockingLink
+from skyrocketmq.spark.options import SinkOptions
+from skyrocketmq.wire.batches import ENTRY_BYTES_MIN
+from skyrocketmq.wire.ids import UniqueIdGenerator
+
+__all__ = ["Sending", "WriteFailed"]
+
+RETRY_PAUSE_S: Final = 1.0
+
+
+class WriteFailed(MQError):
+    """A task gave up. What it had written before stays written."""
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Messages that will travel together; `queue` is theirs for good if they have keys."""
+
+    topic: str
+    queue: MessageQueue | None
+    packed: list[Outgoing] = field(default_factory=list)
+    size: int = 0
+
+
+@dataclass(slots=True)
+class _Request:
+    """A request under way."""
+
+    outgoing: Outgoing
+    queue: MessageQueue
+    is_ordered: bool
+    message_count: int
+    failure_count: int = 0
+
+
+class Sending:
+    """One task's way to the brokers. Use it in `with`, and call `finish` at the end."""
+
+    def __init__(self, cluster: Cluster, options: SinkOptions) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._clock = SystemClock()
+        chance = random.SystemRandom()
+        own_ip = pack_host(local_ip(options.name_servers), 0)[:-4]
+        self._ids = UniqueIdGenerator(ip=own_ip, process_id=os.getpid(), constant=chance.getrandbits(32))
+        self._frames = SendFrames(options.group, template=AUTO_CREATE_TOPIC, template_queue_nums=4, unit_mode=False)
+        self._queues: dict[str, list[MessageQueue]] = {}
+        self._turn = chance.getrandbits(16)
+        self._batches: dict[MessageQueue | str, _Batch] = {}
+        self._links: dict[str, BlockingLink] = {}
+        self._under_way: dict[tuple[str, int], _Request] = {}  # by broker and number, the oldest first
+        self.written_count = 0
+
+    def close(self) -> None:
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
+
+    def add(self, message: Message, sharding_key: str | None) -> None:
+        """Take a message; it is sent when a batch is full, or at the end."""
+        queue: MessageQueue | None = None
+        if sharding_key is not None:
+            queue = select_by_hash(self._queues_of(message.topic), message, sharding_key)
+        packed = pack_message(message, ids=self._ids, now_ms=self._clock.now_ms())
+        if message.delay_level:  # no batch takes it
+            self._flush(queue or message.topic)
+            self._send(packed, queue, message.topic, 1)
+            return
+        place = queue or message.topic
+        size = ENTRY_BYTES_MIN + len(packed.body) + 4 * len(packed.properties)
+        batch = self._batches.get(place)
+        if batch is not None and batch.size + size > self._options.batch_bytes:
+            self._flush(place)
+            batch = None
+        if batch is None:
+            batch = self._batches[place] = _Batch(message.topic, queue)
+        batch.packed.append(packed)
+        batch.size += size
+
+    def finish(self) -> None:
+        """Send what is left, and wait until everything is stored."""
+        for place in list(self._batches):
+            self._flush(place)
+        while self._under_way:
+            self._receive()
+
+    # ---------------------------------------------------------------------------------------------- requests
+
+    def _flush(self, place: MessageQueue | str) -> None:
+        batch = self._batches.pop(place, None)
+        if batch is not None:
+            alone = len(batch.packed) == 1
+            outgoing = batch.packed[0] if alone else join_packed(batch.packed, wait_for_store=True)
+            self._send(outgoing, batch.queue, batch.topic, len(batch.packed))
+
+    def _send(self, outgoing: Outgoing, queue: MessageQueue | None, topic: str, count: int) -> None:
+        request = _Request(outgoing, queue or self._next_queue(topic), queue is not None, count)
+        while len(self._under_way) >= self._options.window or (request.is_ordered and self._is_busy(request.queue)):
+            self._receive()
+        self._start(request)
+
+    def _is_busy(self, queue: MessageQueue) -> bool:
+        return any(request.queue == queue for request in self._under_way.values())
+
+    def _start(self, request: _Request) -> None:
+        """Put a request on its way, or another connection after that failed, until the retries are used up."""
+        while True:
+            broker = request.queue.broker_name
+            try:
+                link = self._links.get(broker)
+                if link is None:
+                    link = self._links[broker] = self._cluster.connect(broker, request.queue.topic)
+                number = link.send(self._frames.frame(request.outgoing, request.queue, born_ms=self._clock.now_ms()))
+            except NetError as error:
+                self._lose(broker, error)
+                self._move(request, error)
+                continue
+            self._under_way[broker, number] = request
+            return
+
+    def _receive(self) -> None:
+        """Wait for an answer from the broker that was asked first."""
+        broker, _ = next(iter(self._under_way))
+        try:
+            answer = self._links[broker].receive()
+        except NetError as error:
+            self._lose(broker, error)
+            return
+        request = self._under_way.pop((broker, answer.opaque), None) if answer.is_response else None
+        if request is None:
+            return  # not an answer, or one to a request that was given up
+        try:
+            read_send_result(answer, request.queue, topic=request.queue.topic, msg_id="", address=broker)
+        except BrokerError as error:
+            if error.code not in FAILED_CODES:
+                raise self._failed(request, error) from error
+            pause(RETRY_PAUSE_S)
+            self._move(request, error)
+            self._start(request)
+            return
+        self.written_count += request.message_count
+
+    def _lose(self, broker: str, error: NetError) -> None:
+        """A connection ended: what was under way on it is sent again."""
+        link = self._links.pop(broker, None)
+        if link is not None:
+            link.close()
+        lost = [place for place in self._under_way if place[0] == broker]
+        requests = [self._under_way.pop(place) for place in lost]
+        pause(RETRY_PAUSE_S)
+        for request in requests:
+            self._move(request, error)
+            self._start(request)
+
+    def _move(self, request: _Request, error: MQError) -> None:
+        """Count a failure, and find another broker for what has no queue of its own."""
+        request.failure_count += 1
+        if request.failure_count > self._options.retry_count_max:
+            raise self._failed(request, error) from error
+        if request.is_ordered:
+            return
+        try:
+            queues = self._cluster.writable_queues(request.queue.topic)
+        except (NetError, NoRoute):
+            return  # nobody is there now; the same broker may be back at the next attempt
+        others = [queue for queue in queues if queue.broker_name != request.queue.broker_name]
+        if others:
+            request.queue = others[self._turn % len(others)]
+
+    def _failed(self, request: _Request, error: MQError) -> WriteFailed:
+        return WriteFailed(
+            f"{request.message_count} messages for {request.queue} could not be written, "
+            f"attempts: {max(request.failure_count, 1)}: {error}. "
+            f"{self.written_count} messages of this task were written before and stay there"
+        )
+
+    # ------------------------------------------------------------------------------------------------- queues
+
+    def _queues_of(self, topic: str) -> list[MessageQueue]:
+        if topic not in self._queues:
+            try:
+                self._queues[topic] = self._cluster.writable_queues(topic)
+            except NoRoute as error:
+                raise WriteFailed(f"nothing can be written: {error}") from error
+            if not self._queues[topic]:
+                del self._queues[topic]
+                raise WriteFailed(f"topic {topic} has no queue that can be written to now")
+        return self._queues[topic]
+
+    def _next_queue(self, topic: str) -> MessageQueue:
+        queues = self._queues_of(topic)
+        self._turn += 1
+        return queues[self._turn % len(queues)]

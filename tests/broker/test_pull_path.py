@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from skyrocketmq.wire.codes import ResponseCode
 from skyrocketmq.wire.frames import Frame, encode_frame
 from tests.broker.house import House, open_house
 from tests.broker.requests import GROUP, TOPIC, heartbeat_frame, properties_text, pull_frame, send_frame, subscription
@@ -50,6 +51,30 @@ async def test_it_answers_as_the_general_way_does(frame: Frame) -> None:
             await peer.ok(send_frame(TOPIC, 0, body=b"%d" % number, properties=properties))
         first, second = await answers(house, frame)
         assert first == second
+
+
+@pytest.mark.parametrize(
+    ("expression", "offset", "code"),
+    [
+        ("n BETWEEN 3 AND 9", 0, ResponseCode.SUCCESS),
+        ("n >= 0", 7, ResponseCode.SUCCESS),
+        ("n = 3", 4, ResponseCode.PULL_RETRY_IMMEDIATELY),  # looked at all, and none matches
+        ("n >= 0", 40, ResponseCode.PULL_NOT_FOUND),
+        ("n >= ", 0, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
+    ],
+)
+async def test_it_answers_pulls_with_an_expression_as_the_general_way_does(
+    expression: str, offset: int, code: ResponseCode
+) -> None:
+    async with open_house(sql_filter_enable=True) as house:
+        peer = await house.connect()
+        for number in range(40):
+            await peer.ok(send_frame(TOPIC, 0, body=b"%d" % number, properties=properties_text({"n": str(number)})))
+        frame = pull_frame(offset=offset, count=5, subscription=expression, expressionType="SQL92")
+        for _ in range(2):  # before the layout of the messages is known, and after
+            first, second = await answers(house, frame)
+            assert first.code == code
+            assert first == second
 
 
 async def test_it_gives_scattered_messages_as_the_general_way_does() -> None:

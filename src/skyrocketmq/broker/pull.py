@@ -91,18 +91,34 @@ class PullHandler:
         return self._pull(frame, connection, is_first_run=True)
 
     def pull_at_once(self, header: PullMessageHeader) -> tuple[GetResult, int] | None:
-        """The messages and the suggested broker, for a pull without a filter whose messages are in memory; else None.
+        """What was read and the suggested broker, for a pull, not by tags, whose messages are in memory; else None.
 
-        Raises the `BrokerError` that is the pull's answer. Nothing has changed then, nor for None.
+        There are messages, or none that match. Raises the `BrokerError` that is the pull's answer. Nothing has changed
+        then, nor for None.
         """
         plan = self._check(header)
-        if plan.tag_codes is not None or plan.filter is not None:
+        if plan.tag_codes is not None:
             return None
-        found = self._store.get_resident(plan.topic, plan.queue_id, plan.offset, plan.count_max)
+        asked = plan.filter
+        if asked is None:
+            found = self._store.get_resident(plan.topic, plan.queue_id, plan.offset, plan.count_max)
+        elif asked.scan is None:
+            return None
+        else:
+            found = self._store.get_filtered(
+                plan.topic,
+                plan.queue_id,
+                plan.offset,
+                plan.count_max,
+                scan=asked.scan,
+                matches=asked.matches,
+                scan_max=asked.scan_max,
+            )
         if found is None:
             return None
         self._commit_offset(header, plan)
-        self._statistics.pulled(plan.topic, plan.group.group_name, plan.queue_id, found.count, found.byte_count)
+        if found.count:
+            self._statistics.pulled(plan.topic, plan.group.group_name, plan.queue_id, found.count, found.byte_count)
         return found, self._suggested_broker(plan, found)
 
     def _pull(
@@ -124,6 +140,7 @@ class PullHandler:
                 plan.count_max,
                 tag_codes=plan.tag_codes,
                 matches=plan.filter.matches,
+                scan=plan.filter.scan,
                 scan_max=plan.filter.scan_max,
                 may_match=plan.filter.may_match,
             )

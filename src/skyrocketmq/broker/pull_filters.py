@@ -1,7 +1,7 @@
 """Filters that look into messages: asked of each record that a pull comes across.
 
-A hot module where a group filters by SQL92: a few steps a message. `matches` is the store's question, of a record;
-`wants` is that of held pulls, of the properties of a message that has just come.
+A hot module where a group filters by SQL92: a few steps a message. `matches` is the store's question, of a record, and
+`scan` the same of many; `wants` is that of held pulls, of the properties of a message that has just come.
 
 Rule 1: how many messages one pull looks at depends on how much work one of them is, so that no group's expression can
 keep the broker from its other work; the group goes on where it stopped.
@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Final, Protocol
 
 from skyrocketmq.broker.consumer_filters import ConsumerFilters, RegisteredFilter
-from skyrocketmq.filters import SqlFilter
+from skyrocketmq.filters import RecordScan, SqlFilter
 from skyrocketmq.model.properties import RETRY_TOPIC
 from skyrocketmq.store.queue_extension import ExtensionUnit
 from skyrocketmq.store.reading import Buffer
@@ -38,6 +38,10 @@ class PullFilter(Protocol):
     def scan_max(self) -> int:
         """How many messages one pull may look at."""
 
+    @property
+    def scan(self) -> RecordScan | None:
+        """What looks at many records at once; None where they are looked at one by one."""
+
     def may_match(self, unit: ExtensionUnit) -> bool: ...
 
     def matches(self, record: Buffer) -> bool: ...
@@ -48,11 +52,12 @@ class PullFilter(Protocol):
 class SqlPullFilter:
     """An SQL92 expression; `registered` if it is that of a group, whose bits are in the messages' bit maps."""
 
-    __slots__ = ("_registered", "scan_max", "wants")
+    __slots__ = ("_registered", "scan", "scan_max", "wants")
 
     def __init__(self, sql: SqlFilter, registered: RegisteredFilter | None = None) -> None:
         self._registered = registered
         self.scan_max = max(SCAN_MIN, CONDITIONS_A_PULL // sql.condition_count)
+        self.scan: RecordScan | None = sql.scan
         self.wants = sql.matches_text
 
     def may_match(self, unit: ExtensionUnit) -> bool:
@@ -74,11 +79,12 @@ class SqlPullFilter:
 class RetryFilter:
     """The messages of a group's retry topic, filtered by what the group asks of the topics that they came from."""
 
-    __slots__ = ("_filters", "_group", "scan_max")
+    __slots__ = ("_filters", "_group", "scan", "scan_max")
 
     def __init__(self, group: str, filters: ConsumerFilters) -> None:
         self._group = group
         self._filters = filters
+        self.scan: RecordScan | None = None
         self.scan_max = SCAN_MIN
 
     def may_match(self, unit: ExtensionUnit) -> bool:

@@ -1,11 +1,11 @@
-"""The common pull: nothing filtered, messages in memory, an answer at once.
+"""The common pull: of all messages or of those that an SQL92 expression wants, all in memory, an answer at once.
 
 A hot module: a consumer that keeps up, or catches up, sends hardly anything else. Such a pull is answered from the
 received bytes to the parts of its answer, with neither a frame nor a table of fields made on the way.
 
-Rule: this decides nothing of its own. Whatever is not common (a refusal, a filter, nothing there, messages on disk)
-is left to `PullHandler`, which looks at the same request from the beginning; so nothing is changed here before it is
-sure that the answer is given here.
+Rule: this decides nothing of its own. Whatever is not common (a refusal, tags, nothing there, messages on disk) is left
+to `PullHandler`, which looks at the same request from the beginning; so nothing is changed here before it is sure that
+the answer is given here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from skyrocketmq.errors import BrokerError
 from skyrocketmq.model.numbers import Int32
 from skyrocketmq.net.dispatch import REPLY_BYTES_TOGETHER_MAX
 from skyrocketmq.net.outbox import Part
-from skyrocketmq.wire.codes import VERSION_4_9_7, RequestCode
+from skyrocketmq.store.statuses import GetStatus
+from skyrocketmq.wire.codes import VERSION_4_9_7, RequestCode, ResponseCode
 from skyrocketmq.wire.frames import FRAME_BYTES_MAX
 from skyrocketmq.wire.headers_pull import PullMessageHeader
 
@@ -31,8 +32,8 @@ _HEADER_AT: Final = 8  # behind the length and the header word
 _start: Final = Struct(">ii").pack
 _read_start: Final = Struct(">II").unpack_from
 _ANSWER: Final = (
-    b'{"code":0,"extFields":{"suggestWhichBrokerId":"%%d","nextBeginOffset":"%%d","minOffset":"%%d","maxOffset":"%%d"},'
-    b'"flag":1,"language":"PYTHON","opaque":%%d,"remark":"FOUND","serializeTypeCurrentRPC":"JSON","version":%d}'
+    b'{"code":%%d,"extFields":{"suggestWhichBrokerId":"%%d","nextBeginOffset":"%%d","minOffset":"%%d","maxOffset":"%%d"},'
+    b'"flag":1,"language":"PYTHON","opaque":%%d,"remark":"%%b","serializeTypeCurrentRPC":"JSON","version":%d}'
     % VERSION_4_9_7
 )
 
@@ -43,6 +44,8 @@ class _PullRequest(msgspec.Struct, gc=False):
     ext: PullMessageHeader = msgspec.field(name="extFields")
 
 
+_FOUND: Final = (int(ResponseCode.SUCCESS), b"FOUND")
+_NO_MATCH: Final = (int(ResponseCode.PULL_RETRY_IMMEDIATELY), GetStatus.NO_MATCHED_MESSAGE.name.encode())
 _read: Final = msgspec.json.Decoder(_PullRequest, strict=False).decode
 
 
@@ -85,12 +88,15 @@ class PullPath:
         if found is None:
             return 0
         result, suggested_broker = found
+        code, remark = _FOUND if result.count else _NO_MATCH
         text = _ANSWER % (
+            code,
             suggested_broker,
             result.next_offset,
             result.min_offset,
             result.max_offset,
             request.opaque,
+            remark,
         )
         length = 4 + len(text) + result.byte_count
         if length > FRAME_BYTES_MAX:

@@ -41,7 +41,7 @@ from skyrocketmq.filters.sql_nodes import (
 from skyrocketmq.filters.sql_tokens import Number, NumberKind
 from skyrocketmq.filters.sql_values import compare_doubles, read_double, read_truth, reader_of
 
-__all__ = ["Condition", "Values", "compile_condition"]
+__all__ = ["Condition", "Values", "compile_condition", "number_of"]
 
 Values: TypeAlias = Sequence[str | None]
 Condition: TypeAlias = Callable[[Values], bool | None]
@@ -98,7 +98,7 @@ class _Compiler:
         raise AssertionError("the parser lets only conditions come here")
 
     def _order(self, sign: OrderSign, left: Node, right: Node) -> Condition:
-        number_left, number_right = _number(left), _number(right)
+        number_left, number_right = number_of(left), number_of(right)
         if isinstance(left, Property) and number_right is not None:
             return _property_order(self._slot(left.name), sign, number_right)
         if isinstance(right, Property) and number_left is not None:
@@ -112,7 +112,7 @@ class _Compiler:
         return _unknown_order(self._operand(left), self._operand(right))
 
     def _equal(self, left: Node, right: Node) -> Condition:
-        number = _number(right)
+        number = number_of(right)
         if isinstance(left, Property):
             slot = self._slot(left.name)
             if number is not None:
@@ -128,7 +128,7 @@ class _Compiler:
         """The value of a node where any kind of value may stand."""
         if isinstance(node, CONDITIONS):
             return self.condition(node)
-        number = _number(node)
+        number = number_of(node)
         if number is not None:
             value = number.value
             return lambda values: value
@@ -143,12 +143,12 @@ class _Compiler:
         raise AssertionError("there are no other nodes")
 
 
-def _number(node: Node) -> Number | None:
+def number_of(node: Node) -> Number | None:
     """The number that a node stands for, signs included; None if it is none."""
     if isinstance(node, Literal) and not isinstance(node.value, str):
         return node.value
     if isinstance(node, Negative):
-        inner = _number(node.operand)
+        inner = number_of(node.operand)
         return None if inner is None else Number(inner.kind, -inner.value)
     return None
 
@@ -298,7 +298,7 @@ def _asked_in_vain(inner: Operand) -> Operand:
 
 def _matcher(left: Node, right: Node) -> Callable[[Any, Any], bool]:
     """How two values that are there are compared for equality, by the kinds of the nodes they come from."""
-    left_number, right_number = _number(left), _number(right)
+    left_number, right_number = number_of(left), number_of(right)
     if isinstance(left, CONDITIONS):
         if isinstance(right, CONDITIONS):
             return lambda first, second: bool(first == second)

@@ -27,6 +27,7 @@ import msgspec
 
 from skyrocketmq.config import BrokerRole, StoreConfig
 from skyrocketmq.errors import FlushFailed, StoreError
+from skyrocketmq.filters import RecordScan
 from skyrocketmq.model.flags import TRANSACTION_MASK, TransactionType, transaction_type
 from skyrocketmq.model.offsets import LogOffset, QueueOffset
 from skyrocketmq.ports import Clock, Disk, FileLock
@@ -39,6 +40,7 @@ from skyrocketmq.store.consume_queue import CELL, ConsumeQueue
 from skyrocketmq.store.consume_queues import ConsumeQueues
 from skyrocketmq.store.cut_mark import CUT_NAME
 from skyrocketmq.store.file_rows import make_directories
+from skyrocketmq.store.filtered_reading import read_filtered
 from skyrocketmq.store.flushing import LogFlusher
 from skyrocketmq.store.index import Index
 from skyrocketmq.store.index_file import IndexLayout
@@ -449,19 +451,25 @@ class MessageStore:
         *,
         tag_codes: AbstractSet[int] | None = None,
         matches: Callable[[Buffer], bool] | None = None,
+        scan: RecordScan | None = None,
         scan_max: int = SCAN_CELLS_MAX,
         may_match: Callable[[ExtensionUnit], bool] | None = None,
     ) -> GetResult | Pending[GetResult] | None:
         """Messages of a queue from `offset` on: the result if all is in memory, else what to await (`finish()`).
 
         None while the store is not readable. `tag_codes`: only messages whose tags have one of these hashes;
-        `matches`: only those whose record it accepts, of at most `scan_max` looked at. `may_match`: none whose unit
-        in the queue's extension, if it has one, is not accepted.
+        `matches`: only those whose record it accepts, of at most `scan_max` looked at; `scan` asks the same of many.
+        `may_match`: none whose unit in the queue's extension, if it has one, is not accepted.
         """
+        resident: GetResult | None = None
         if tag_codes is None and matches is None:
             resident = self.get_resident(topic, queue_id, offset, count_max)
-            if resident is not None:
-                return resident
+        elif tag_codes is None and matches is not None and scan is not None:
+            resident = self.get_filtered(
+                topic, queue_id, offset, count_max, scan=scan, matches=matches, scan_max=scan_max
+            )
+        if resident is not None:
+            return resident
         if not self.state.is_readable:
             return None
         self.appender.settle()
@@ -487,6 +495,33 @@ class MessageStore:
             statistics.got(self._clock.monotonic() - started, is_cold=False)
             statistics.get_found += 1
             statistics.get_count += result.count
+        return result
+
+    def get_filtered(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        count_max: int,
+        *,
+        scan: RecordScan,
+        matches: Callable[[Buffer], bool],
+        scan_max: int,
+    ) -> GetResult | None:
+        """The common read with a filter that looks into messages; None if it is not that."""
+        if not self.state.is_readable or self.extensions is not None:  # bit maps may spare the looking
+            return None
+        self.appender.settle()
+        queue = self.queues.find(topic, queue_id)
+        if queue is None:
+            return None
+        started = self._clock.monotonic()
+        result = read_filtered(
+            self.log, queue, offset, count_max, limits=self._limits, scan=scan, matches=matches, scan_max=scan_max
+        )
+        if result is not None:
+            self.statistics.got(self._clock.monotonic() - started, is_cold=False)
+            self._count_got(result)
         return result
 
     async def read_messages(
@@ -533,16 +568,19 @@ class MessageStore:
                 result = yield from self._read(queue, offset, count_max, tag_codes, matches, scan_max, may_match)
             except FileNotFoundError:  # cleaned away while the read waited for the disk: by now the queue knows it
                 result = yield from self._read(queue, offset, count_max, tag_codes, matches, scan_max, may_match)
+        self._count_got(result)
+        if self.config.broker_role is BrokerRole.SLAVE and result.status in _SLAVE_KEEPS_OFFSET:
+            # The slave may merely be behind; the master knows better.
+            return result if self.config.offset_check_in_slave else replace(result, next_offset=offset)
+        return result
+
+    def _count_got(self, result: GetResult) -> None:
         statistics = self.statistics
         if result.count:
             statistics.get_found += 1
             statistics.get_count += result.count
         else:
             statistics.get_missed += 1
-        if self.config.broker_role is BrokerRole.SLAVE and result.status in _SLAVE_KEEPS_OFFSET:
-            # The slave may merely be behind; the master knows better.
-            return result if self.config.offset_check_in_slave else replace(result, next_offset=offset)
-        return result
 
     def _read(
         self,

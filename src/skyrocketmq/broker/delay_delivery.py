@@ -1,7 +1,8 @@
 """Bringing delayed messages that are due to the queues they were sent to.
 
 A module with a hot loop: a hundred thousand messages may fall due in one second. What they share (target queue, shape
-of the record) is worked out once and looked up; the rest of a message is copied; all of a look are one write.
+of the record) is worked out once and looked up; the rest of a message is copied; all of a look are one write. What is
+not plain (hosts of IPv6, a foreign store host, a message that was consumed before) takes a longer way.
 
 Rule 1: the copy has body, properties, birth, flags and store host of the original. Its properties still say how it was
 delayed and where it belongs, as the family leaves them. New are its offsets and its store time.
@@ -13,18 +14,20 @@ be delivered at all is stepped over, and that is an error in the log.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from skyrocketmq.broker.delay_reading import DueMessage
 from skyrocketmq.errors import MQError, ProtocolError
 from skyrocketmq.model import properties as names
-from skyrocketmq.model.names import TRANSACTION_HALF_TOPIC
+from skyrocketmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
+from skyrocketmq.model.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
 from skyrocketmq.store import REFUSED, Buffer, ConsumeQueue, MessageStore, PutStatus, RecordShape, Refusal
 from skyrocketmq.store.record_shape import split_unique_key
+from skyrocketmq.wire.java import body_crc
 from skyrocketmq.wire.properties import find_property
-from skyrocketmq.wire.records import HEADS, scan_record
+from skyrocketmq.wire.records import HEAD, HEAD_BYTES, HEADS, MESSAGE_MAGIC, scan_record
 
 __all__ = ["DelayedCopies", "Delivered"]
 
@@ -35,6 +38,11 @@ QUEUE_ID_MAX: Final = 2**31 - 1
 _REAL_TOPIC: Final = names.REAL_TOPIC.encode()
 _REAL_QUEUE_ID: Final = names.REAL_QUEUE_ID.encode()
 _NOWHERE: Final = -1
+_TOPIC_PART: Final = bytes([len(SCHEDULE_TOPIC)]) + SCHEDULE_TOPIC.encode()
+_TOPIC_PART_BYTES: Final = len(_TOPIC_PART) + 2  # with the length of the properties
+_PLAIN_BYTES_MIN: Final = HEAD_BYTES + _TOPIC_PART_BYTES
+_HOSTS_V6: Final = BORN_HOST_V6 | STORE_HOST_V6
+unpack_head: Final = HEAD.unpack_from
 _NEVER_STORED: Final = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
 
 
@@ -51,16 +59,8 @@ class _Target(NamedTuple):
     shape: RecordShape
 
 
-class _Copy(NamedTuple):
-    target: _Target
-    key: bytes
-    body: bytes
-    flag: int
-    sys_flag: int
-    born_ms: int
-    born_host: bytes
-    reconsume_times: int
-    store_host: bytes
+_Copy: TypeAlias = tuple[Callable[..., int], tuple[Any, ...], int]
+"""What adds a message to the store, with which arguments, and how long its body is."""
 
 
 class DelayedCopies:
@@ -81,7 +81,7 @@ class DelayedCopies:
         if not (appender.settle() and appender.begin()):
             return Delivered(0, appender.refusal)
         limit = self._store.config.message_bytes_max
-        largest = max([len(copy.body) for _, copy in copies if copy is not None], default=0)
+        largest = max([copy[2] for _, copy in copies if copy is not None], default=0)
         if largest <= limit:
             return self._append(copies)
         appender.set_message_bytes_max(largest)
@@ -95,8 +95,12 @@ class DelayedCopies:
         places: list[int] = []  # in the log, of each message that is done with
         refusal: Refusal | None = None
         for offset, copy in copies:
-            place = _NOWHERE if copy is None else self._add(copy)
-            if copy is not None and place == REFUSED:
+            if copy is None:
+                places.append(_NOWHERE)
+                continue
+            add, arguments, _ = copy
+            place = add(*arguments)
+            if place == REFUSED:
                 refusal = appender.refusal
                 assert refusal is not None, "whoever refuses says why"
                 if refusal.status not in _NEVER_STORED:
@@ -110,41 +114,63 @@ class DelayedCopies:
         stored = next((number for number, place in enumerate(places) if place >= failed_from), len(places))
         return Delivered(stored, appender.refusal)
 
-    def _add(self, copy: _Copy) -> int:
-        (queue, shape), key, body, flag, sys_flag, born_ms, born_host, reconsumed, store_host = copy
-        if store_host == self._store_host:
-            return self._store.appender.add(queue, shape, key, body, flag, sys_flag, born_ms, born_host, reconsumed)
-        return self._store.appender.add_special(
-            queue, shape, key, body, flag, sys_flag, born_ms, born_host, reconsumed, 0, store_host
-        )
-
     # ---------------------------------------------------------------------------------------------------- reading
 
     def _copy(self, offset: int, record: Buffer) -> _Copy | None:
         """What is to be stored; None for a message that cannot be delivered."""
         try:
-            return self._read(record)
+            return self._read_plain(record) or self._read(record)
         except MQError as error:
             _cannot_deliver(offset, str(error))
             return None
 
-    def _read(self, record: Buffer) -> _Copy:
+    def _read_plain(self, record: Buffer) -> _Copy | None:
+        """A message of the common kind, in few steps; None if it is not that, or not sound."""
+        size = len(record)
+        if size < _PLAIN_BYTES_MIN:
+            return None
+        total, magic, crc, _, flag, _, _, sys_flag, born_ms, born_host, _, store_host, reconsumed, _, body_bytes = (
+            unpack_head(record)
+        )
+        topic_at = HEAD_BYTES + body_bytes
+        properties_at = topic_at + _TOPIC_PART_BYTES
+        if (
+            magic != MESSAGE_MAGIC
+            or total != size
+            or sys_flag & _HOSTS_V6
+            or reconsumed
+            or store_host != self._store_host
+            or not topic_at >= HEAD_BYTES
+            or properties_at > size
+        ):
+            return None
+        body = bytes(record[HEAD_BYTES:topic_at])
+        rest = bytes(record[topic_at:])
         # A body that has rotted on the disk would get a new checksum and pass for good: it is checked here.
+        if body_crc(body) != crc or not rest.startswith(_TOPIC_PART) or _length_at(rest) != size - properties_at:
+            return None
+        before, key, after = split_unique_key(rest[_TOPIC_PART_BYTES:])
+        queue, shape = self._targets.get((before, len(key), after)) or self._learn(before, key, after)
+        arguments = (queue, shape, key, body, flag, sys_flag, born_ms, born_host, 0, crc)
+        return self._store.appender.add, arguments, body_bytes
+
+    def _read(self, record: Buffer) -> _Copy:
+        """Any message. Raises `ProtocolError` for what is none, and for a body that has rotted."""
         scanned = scan_record(record, 0, len(record))
         if scanned is None:
             raise ProtocolError("its place in the log is the end of a file")
-        properties = scanned[8]
-        sys_flag = scanned[5]
+        sys_flag, properties = scanned[5], scanned[8]
         head = HEADS[(sys_flag >> 4) & 3]
         _, _, _, _, flag, _, _, _, born_ms, born_host, _, store_host, reconsumed, _, body_bytes = head.unpack_from(
             record
         )
         before, key, after = split_unique_key(properties)
-        target = self._targets.get((before, len(key), after))
-        if target is None:
-            target = self._learn(before, key, after)
+        queue, shape = self._targets.get((before, len(key), after)) or self._learn(before, key, after)
         body = bytes(record[head.size : head.size + body_bytes])
-        return _Copy(target, key, body, flag, sys_flag, born_ms, born_host, reconsumed, store_host)
+        usual = (queue, shape, key, body, flag, sys_flag, born_ms, born_host, reconsumed)
+        if store_host == self._store_host:
+            return self._store.appender.add, usual, body_bytes
+        return self._store.appender.add_special, (*usual, 0, store_host), body_bytes
 
     def _learn(self, before: bytes, key: bytes, after: bytes) -> _Target:
         properties = b"%b%b%b" % (before, key, after)
@@ -160,6 +186,11 @@ class DelayedCopies:
             self._targets.clear()
         self._targets[before, len(key), after] = target
         return target
+
+
+def _length_at(rest: bytes) -> int:
+    """The length of the properties, which stands right behind the topic."""
+    return rest[_TOPIC_PART_BYTES - 2] << 8 | rest[_TOPIC_PART_BYTES - 1]
 
 
 def _cannot_deliver(offset: int, reason: str) -> None:

@@ -73,15 +73,22 @@ def look_at_level(
     taken_bytes = gone = 0
     at = start
     wait: int | None = 0
+    low = high = 0  # what is known to be kept: all that is written of one file
     for position, size, due_ms in CELL.iter_unpack(cells):
-        if size == FILLER_SIZE or position < log_min or not log.has(position, size):
+        is_kept = low <= position <= high - size
+        if not is_kept and size != FILLER_SIZE and position >= log_min and log.has(position, size):
+            is_kept = True
+            high = min(log.next_file_start(position), int(log.max_offset))
+            low = position
+        if not is_kept:
             gone += 1
         else:
             if due_ms <= EXT_ADDRESS_MAX:
                 # Apache's broker, with extension files switched on, keeps an address here; the time is in the record.
                 store_ms = yield from store_time_at(log, position)
                 due_ms = store_ms + (UNKNOWN_DELAY_MS if delay_ms is None else delay_ms)
-            wait = wait_ms(due_ms, now_ms=now_ms, delay_ms=delay_ms)
+            if due_ms > now_ms:
+                wait = wait_ms(due_ms, now_ms=now_ms, delay_ms=delay_ms)
             if wait or (places and taken_bytes + size > BYTES_AT_ONCE):
                 break
             places.append((at, position, size))

@@ -16,6 +16,7 @@ from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, FILLER_SIZE
 __all__ = ["QueuedRecord", "fetch_records", "read_span"]
 
 BYTES_AT_ONCE: Final = 1 << 20
+SPAN_BYTES_MAX: Final = 4 << 20  # from the first record to the last, others between them included
 
 QueuedRecord = tuple[int, Buffer]
 """(queue offset, record)"""
@@ -50,6 +51,9 @@ def read_span(
 
 def fetch_records(log: CommitLog, places: Sequence[tuple[int, int, int]]) -> Steps[list[QueuedRecord]]:
     """The records at these places (queue offset, log offset, size)."""
+    together = _slices(log, places)
+    if together is not None:
+        return together
     records: list[Buffer | None] = [log.peek(position, size) for _, position, size in places]
     missing = [number for number, record in enumerate(records) if record is None]
     if missing:
@@ -57,3 +61,20 @@ def fetch_records(log: CommitLog, places: Sequence[tuple[int, int, int]]) -> Ste
         for number, data in zip(missing, fetched, strict=True):
             records[number] = data
     return [(place[0], record) for place, record in zip(places, records, strict=True) if record is not None]
+
+
+def _slices(log: CommitLog, places: Sequence[tuple[int, int, int]]) -> list[QueuedRecord] | None:
+    """Records that lie near each other, in one file, and in memory: slices of its map. None if they do not.
+
+    Asking the page cache once for all of them costs a fraction of a read of each.
+    """
+    if not places:
+        return []
+    first, end = places[0][1], places[-1][1] + places[-1][2]
+    if not 0 < end - first <= SPAN_BYTES_MAX:
+        return None
+    view = log.warm_view(first, end)
+    if view is None:
+        return None
+    begin = first - first % log.file_bytes
+    return [(offset, view[at - begin : at - begin + size]) for offset, at, size in places]

@@ -171,11 +171,13 @@ class Appender:
         born_ms: int,
         born_host: bytes,
         reconsume_times: int = 0,
+        crc: int | None = None,
     ) -> int:
         """Add one message; returns its log offset, or `REFUSED` and sets `refusal`.
 
         Its queue offset is `queue.next_offset` as it was before the call. `key` is the unique id that the shape leaves
-        open; `body` must not change before the commit. Arguments go by position: this is called for every message.
+        open; `body` must not change before the commit; `crc` is its checksum, for whoever has just made it. Arguments
+        go by position: this is called for every message.
         """
         body_bytes = len(body)
         if (
@@ -193,13 +195,15 @@ class Appender:
             if not self._make_room(total):
                 return REFUSED
             position = self._position
+        if crc is None:
+            crc = (crc32(body) if body_bytes < CRC_LONG_FROM_BYTES else crc32_long(body)) & CRC_MASK
         offset = queue.next_offset
         queue.next_offset = offset + 1
         self._pieces += (
             _quick_head(
                 total,
                 MESSAGE_MAGIC,
-                (crc32(body) if body_bytes < CRC_LONG_FROM_BYTES else crc32_long(body)) & CRC_MASK,
+                crc,
                 queue.queue_id,
                 flag,
                 offset,

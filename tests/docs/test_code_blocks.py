@@ -33,6 +33,7 @@ RUN_ELSEWHERE = {
     "README.md": "tests/test_readme.py",
     "admin-api.md": "tests/admin/test_docs.py",
     "spark.md": "tests/spark/test_docs.py",
+    "spark-store.md": "tests/spark/test_store_with_spark.py",
 }
 KINDS = ("python", "console", "json", "yaml", "")
 

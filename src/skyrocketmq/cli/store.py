@@ -136,6 +136,7 @@ def _tool(
     directory: Path, config: Path | None, settings: list[str] | None, level: LogLevel, *, writes: bool = False
 ) -> Iterator[_Tool]:
     """The disk, and the settings the store was written with, while no broker can have it."""
+    from skyrocketmq.store.moved_stores import log_path_of
     from skyrocketmq.store.store_sizes import fitted_config
 
     with logging_to(None, level=level), ExitStack() as opened:
@@ -148,7 +149,7 @@ def _tool(
             given = overrides(settings)
             loaded = load_broker_config(config, overrides=given).config.store
             # A store that was moved or copied is read where it is, whatever its configuration says.
-            placed = replace(loaded, root_path=root, commit_log_path=_log_path(root, loaded))
+            placed = replace(loaded, root_path=root, commit_log_path=log_path_of(root, loaded))
             lock = _lock(opened, disk, root)
             if placed.commit_log_path is not None and loaded.root_path.resolve() != root:
                 _lock(opened, disk, loaded.root_path)  # whoever writes to that log has locked its own directory
@@ -171,28 +172,6 @@ def _lock(opened: ExitStack, disk: LocalDisk, root: Path) -> FileLock | None:
     lock = disk.lock(root / "lock")
     opened.callback(lock.release)
     return lock
-
-
-def _log_path(root: Path, config: StoreConfig) -> str | None:
-    """The log's directories, as the configuration says; those below its own root have moved with the store."""
-    if config.commit_log_path is None:
-        return None
-    configured_root = config.root_path.resolve()
-    places = [
-        root / path.relative_to(configured_root) if path.is_relative_to(configured_root) else path
-        for path in map(Path.resolve, config.commit_log_directories)
-    ]
-    own = root / "commitlog"
-    if root != configured_root and own not in places and _has_files(own) and any(map(_has_files, places)):
-        raise StoreError(
-            f"both {own} and {', '.join(map(str, places))} hold a log: leave -c away to read the first, "
-            f"or add --set storePathRootDir={root} to read the second"
-        )
-    return config.path_separator.join(map(str, places))
-
-
-def _has_files(directory: Path) -> bool:
-    return directory.is_dir() and any(directory.iterdir())
 
 
 def _inspect(disk: LocalDisk, config: StoreConfig) -> StoreReport:

@@ -17,6 +17,14 @@ A map of the package, in reading order:
     link        a blocking connection, for the driver and for tasks
     columns     records to Arrow columns: the one decoder
 
+and of `format("rocketmq-store")`, which needs no broker:
+
+    store_source      the format and its tables; `store_options` are its options
+    store_plans       which parts each task reads; `store_planning` is the pure half of it
+    store_directory   which files there are, and up to where they are whole
+    store_reading     parts of log and queues as messages
+    store_tables      cells of queues, entries of the index, and what is broken
+
 Tasks use neither the client nor an event loop: a task is one loop over ranges of queues.
 """
 

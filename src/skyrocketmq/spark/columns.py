@@ -7,13 +7,15 @@ bodies, and texts that are not UTF-8, are touched one by one.
 Rule 1: a record's own lengths have to add up; whoever finds that they do not names the place (`CorruptRecord`).
 Rule 2: only the columns that are asked for are made: properties cost more than everything else together.
 Rule 3: what a column holds is what `MessageView` says of the same record; a test compares the two.
+Rule 4: whoever reads files looks at the records first (`choose`): at whether they are what was stored, and which of
+them are wanted. Columns are made of those.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +27,11 @@ from skyrocketmq.model import properties as names
 from skyrocketmq.model.flags import BODY_COMPRESSED
 from skyrocketmq.model.hosts import host_text
 from skyrocketmq.wire.compression import INFLATED_BYTES_MAX, compression_type, decompress
+from skyrocketmq.wire.java import body_crc
 from skyrocketmq.wire.properties import NAME_END, PAIR_END
 from skyrocketmq.wire.records import MESSAGE_MAGIC, RECORD_BYTES_MIN
 
-__all__ = ["COLUMN_NAMES", "SCHEMA", "columns_of", "walk_records"]
+__all__ = ["COLUMN_NAMES", "SCHEMA", "Choose", "Records", "columns_of", "walk_records"]
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
 SCHEMA: Final = pa.schema(
@@ -103,47 +106,65 @@ def walk_records(data: bytes | memoryview, at: int = 0, end: int | None = None) 
 
 
 def columns_of(
-    data: bytes | memoryview, starts: Sequence[int], *, broker: str, columns: Sequence[str] = COLUMN_NAMES
+    data: bytes | memoryview,
+    starts: Sequence[int] | _Places,
+    *,
+    broker: str | None,
+    columns: Sequence[str] = COLUMN_NAMES,
+    origin: str = "",
+    choose: Choose | None = None,
 ) -> pa.RecordBatch:
     """The messages of the records that begin at `starts`, as the columns that are asked for, in their order.
 
-    `data` holds them whole. Raises `CorruptRecord` for one whose parts do not add up or whose body cannot be inflated.
+    `data` holds them whole. `choose`, if given, looks at them before and says which are wanted. Raises `CorruptRecord`
+    for one whose parts do not add up or whose body cannot be inflated; `origin` is what it is then said to be of, in
+    place of the broker.
     """
     buffer = np.frombuffer(data, np.uint8)
     places = np.asarray(starts, np.int64)
     if len(places) and int(places.max()) + RECORD_BYTES_MIN > len(buffer):
         raise CorruptRecord(f"the record at byte {int(places.max())} is cut off")
     hosts = (buffer[places + _SYS_FLAG_AT + 3] >> 4) & 3
-    kinds = np.unique(hosts)
-    if len(kinds) <= 1:
-        kind = int(kinds[0]) if len(kinds) else 0
-        return _Records(data, buffer, places, kind, broker).batch(columns)
-    # Hosts of both IP versions: each layout by itself, then back in their order.
-    order = np.concatenate([np.flatnonzero(hosts == kind) for kind in kinds])
-    batches = [_Records(data, buffer, places[hosts == kind], int(kind), broker).batch(columns) for kind in kinds]
-    together = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
-    return together.take(pa.array(np.argsort(order)))
+    found: list[tuple[_Places, pa.RecordBatch]] = []
+    origin = origin or f"broker {broker}"
+    for kind in np.unique(hosts).tolist() or [0]:  # hosts of both IP versions: each layout by itself
+        rows = np.flatnonzero(hosts == kind)
+        records = Records(data, buffer, places[rows], kind, broker, origin)
+        if choose is not None and not (is_wanted := choose(records, rows)).all():
+            rows = rows[is_wanted]
+            records = Records(data, buffer, places[rows], kind, broker, origin)
+        found.append((rows, records.batch(columns)))
+    if len(found) == 1:
+        return found[0][1]
+    # Back in their order.
+    order = np.concatenate([rows for rows, _ in found])
+    together = pa.Table.from_batches([batch for _, batch in found]).combine_chunks()
+    return together.take(pa.array(np.argsort(order))).combine_chunks().to_batches()[0] if len(order) else found[0][1]
 
 
-class _Records:
+class Records:
     """Records of one layout. Each column is made when it is asked for, and what several need is made once."""
 
-    def __init__(self, data: bytes | memoryview, buffer: _Bytes, places: _Places, kind: int, broker: str) -> None:
+    def __init__(
+        self, data: bytes | memoryview, buffer: _Bytes, places: _Places, kind: int, broker: str | None, origin: str
+    ) -> None:
+        self.places = places  # where they begin in the data
         self._data = data
         self._buffer = buffer
-        self._places = places
         self._broker = broker
+        self._origin = origin
         head = _HEADS[kind]
         if len(places) and int(places.max()) + head.itemsize + 3 > len(buffer):
             raise CorruptRecord(f"the record at byte {int(places.max())} is cut off")
-        rows = buffer[places[:, None] + np.arange(head.itemsize)]
-        self._heads = np.ascontiguousarray(rows).view(head).reshape(-1)
+        # A head begins at every byte, as far as numpy is concerned; those of records are taken out in one go.
+        everywhere = np.ndarray((max(len(buffer) - head.itemsize + 1, 0),), head, buffer=data, strides=(1,))
+        self.heads = everywhere[places]
         self._head_bytes = head.itemsize
         self._measure()
 
     def _measure(self) -> None:
         """Find body, topic and properties of each record, and check that they fill it."""
-        heads, places = self._heads, self._places
+        heads, places = self.heads, self.places
         totals = heads["total"].astype(np.int64)
         ends = places + totals
         self._body_at = places + self._head_bytes
@@ -151,51 +172,58 @@ class _Records:
         self._body_end = self._body_at + body_bytes
         is_bad = (heads["magic"] != MESSAGE_MAGIC) | (body_bytes < 0) | (ends > len(self._buffer))
         is_bad |= self._body_end + 3 > ends
-        self._refuse(is_bad)
+        self.refuse(is_bad)
         self._topic_at = self._body_end + 1
         self._topic_end = self._topic_at + self._buffer[self._body_end]
-        self._refuse(self._topic_end + 2 > ends)
+        self.refuse(self._topic_end + 2 > ends)
         self._properties_at = self._topic_end + 2
         high, low = self._buffer[self._topic_end].astype(np.int64), self._buffer[self._topic_end + 1]
         self._properties_end = self._properties_at + high * 256 + low
-        self._refuse(self._properties_end != ends)
+        self.refuse(self._properties_end != ends)
 
-    def _refuse(self, is_bad: NDArray[np.bool_]) -> None:
+    def refuse(self, is_bad: NDArray[np.bool_], why: str = "its parts do not add up to its size") -> None:
+        """Raise for the first of these, if any is."""
         if is_bad.any():
-            row = int(np.argmax(is_bad))
-            head = self._heads[row]
+            head = self.heads[int(np.argmax(is_bad))]
             raise CorruptRecord(
-                f"the record of queue offset {head['queue_offset']} at log offset {head['log_offset']} of broker "
-                f"{self._broker} is damaged: its parts do not add up to its {head['total']} bytes"
+                f"the record of queue offset {head['queue_offset']} at log offset {head['log_offset']} of "
+                f"{self._origin} is damaged: {why} ({head['total']} bytes)"
             )
+
+    def refuse_other_bodies(self) -> None:
+        """Raise for a record whose body is not the one that was stored, by its checksum: a step for each record."""
+        data = self._data
+        bounds = zip(self._body_at.tolist(), self._body_end.tolist(), strict=True)
+        sums = np.fromiter((body_crc(data[begin:end]) for begin, end in bounds), np.int64, len(self.places))
+        self.refuse(self.heads["crc"] != sums, "its body has another checksum than it says")
 
     def batch(self, columns: Sequence[str]) -> pa.RecordBatch:
         schema = pa.schema([SCHEMA.field(name) for name in columns])
-        if not len(self._places):
+        if not len(self.places):
             return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
         return pa.RecordBatch.from_arrays([_MAKERS[name](self) for name in columns], schema=schema)
 
     # ------------------------------------------------------------------------------------------- fixed parts
 
     def numbers(self, field: str, kind: Any) -> pa.Array:
-        return pa.array(self._heads[field].astype(kind))
+        return pa.array(self.heads[field].astype(kind))
 
     def times(self, field: str) -> pa.Array:
-        return pa.array(self._heads[field].astype(np.int64) * 1000).cast(_TIME)
+        return pa.array(self.heads[field].astype(np.int64) * 1000).cast(_TIME)
 
     def hosts(self, field: str) -> pa.Array:
         """Few different hosts: each is written once."""
-        different, rows = np.unique(self._heads[field], return_inverse=True)
+        different, rows = np.unique(self.heads[field], return_inverse=True)
         texts = pa.array([host_text(host.tobytes()) for host in different], pa.string())
         return texts.take(pa.array(rows.reshape(-1)))
 
     @property
     def brokers(self) -> pa.Array:
-        return pa.repeat(pa.scalar(self._broker, pa.string()), len(self._places))
+        return pa.repeat(pa.scalar(self._broker, pa.string()), len(self.places))
 
     @cached_property
     def offset_ids(self) -> pa.Array:
-        heads = self._heads
+        heads = self.heads
         host_bytes = heads.dtype["store_host"].itemsize
         raw = np.empty((len(heads), host_bytes + 8), np.uint8)
         raw[:, :host_bytes] = np.ascontiguousarray(heads["store_host"]).view(np.uint8).reshape(len(heads), host_bytes)
@@ -231,7 +259,7 @@ class _Records:
     @property
     def bodies(self) -> pa.Array:
         stored = self._gather(self._body_at, self._body_end)
-        flags = self._heads["sys_flag"]
+        flags = self.heads["sys_flag"]
         is_compressed = (flags & BODY_COMPRESSED) != 0
         if not is_compressed.any():
             return stored
@@ -239,13 +267,13 @@ class _Records:
         return pc.replace_with_mask(stored, pa.array(is_compressed), pa.array(inflated, pa.binary()))
 
     def _inflate(self, body: bytes, row: int) -> bytes:
-        head = self._heads[row]
+        head = self.heads[row]
         try:
             return decompress(body, compression_type(int(head["sys_flag"])), bytes_max=INFLATED_BYTES_MAX)
         except ProtocolError as error:
             raise CorruptRecord(
-                f"the body of queue offset {head['queue_offset']} at log offset {head['log_offset']} of broker "
-                f"{self._broker} cannot be inflated: {error}"
+                f"the body of queue offset {head['queue_offset']} at log offset {head['log_offset']} of "
+                f"{self._origin} cannot be inflated: {error}"
             ) from error
 
     @property
@@ -274,9 +302,13 @@ class _Records:
         """One property of each message; null where it has none."""
         rows, found, values = self._pairs
         hits = np.flatnonzero(pc.equal(found, name).to_numpy(zero_copy_only=False))
-        chosen = np.full(len(self._places), -1, np.int64)
+        chosen = np.full(len(self.places), -1, np.int64)
         chosen[rows[hits]] = hits  # of a repeated name the last one counts
         return values.take(pa.array(chosen, mask=chosen < 0))
+
+    @property
+    def tags(self) -> pa.Array:
+        return self.value_of(names.TAGS)
 
     @property
     def message_ids(self) -> pa.Array:
@@ -291,12 +323,12 @@ class _Records:
         if pc.all(is_key).as_py():
             return split
         rows = pc.list_parent_indices(split).to_numpy()[is_key.to_numpy(zero_copy_only=False)]
-        return pa.ListArray.from_arrays(_offsets_of(rows, len(self._places)), flat.filter(is_key))
+        return pa.ListArray.from_arrays(_offsets_of(rows, len(self.places)), flat.filter(is_key))
 
     @property
     def properties(self) -> pa.Array:
         rows, found, values = self._last_of_each()
-        return pa.MapArray.from_arrays(_offsets_of(rows, len(self._places)), found, values)
+        return pa.MapArray.from_arrays(_offsets_of(rows, len(self.places)), found, values)
 
     def _last_of_each(self) -> tuple[NDArray[np.int64], pa.Array, pa.Array]:
         """The pairs without those whose name comes again in the same message: a map has each name once."""
@@ -325,9 +357,12 @@ def _as_text(column: pa.Array) -> pa.Array:
     return text
 
 
-_MAKERS: Final[dict[str, Callable[[_Records], pa.Array]]] = {
+Choose: TypeAlias = Callable[[Records, _Places], NDArray[np.bool_]]
+"""Looks at records of one layout and says which are wanted; also told which of all the records they are, by number."""
+
+_MAKERS: Final[dict[str, Callable[[Records], pa.Array]]] = {
     "topic": lambda records: records.topics,
-    "tags": lambda records: records.value_of(names.TAGS),
+    "tags": lambda records: records.tags,
     "keys": lambda records: records.keys,
     "body": lambda records: records.bodies,
     "properties": lambda records: records.properties,

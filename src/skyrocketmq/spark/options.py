@@ -22,7 +22,7 @@ from skyrocketmq.spark.link import LinkSettings
 from skyrocketmq.spark.places import EARLIEST, LATEST, Places, offsets_from_json, queues_from_json
 from skyrocketmq.spark.pulling import PullOptions
 
-__all__ = ["SinkOptions", "SourceOptions"]
+__all__ = ["SinkOptions", "SourceOptions", "Texts"]
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ class SourceOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
         """Raises `IllegalArgument`."""
-        texts = _Texts(options, _SOURCE, "source")
+        texts = Texts(options, _SOURCE, "source")
         chosen = [name for name in _CHOICES if texts.find(name)]
         if len(chosen) != 1:
             said = f"{' and '.join(chosen)} are" if chosen else "none is"
@@ -152,7 +152,7 @@ class SinkOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkOptions:
         """Raises `IllegalArgument`."""
-        texts = _Texts(options, _SINK, "sink")
+        texts = Texts(options, _SINK, "sink")
         mode = texts.find("mode") or "at-least-once"
         if mode not in ("at-least-once", "effectively-once"):
             raise IllegalArgument(f"mode is {mode!r}: it can be at-least-once or effectively-once")
@@ -182,7 +182,7 @@ class SinkOptions:
         )
 
 
-class _Texts:
+class Texts:
     """Options as Spark gives them, of which all names are known."""
 
     def __init__(self, options: Mapping[str, str], known: tuple[str, ...], what: str) -> None:

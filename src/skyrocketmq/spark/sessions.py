@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from skyrocketmq.spark.java import find_java
 from skyrocketmq.spark.source import RocketMQDataSource
+from skyrocketmq.spark.store_source import RocketMQStoreDataSource
 
 __all__ = ["register", "session"]
 
@@ -46,4 +47,5 @@ def session(
 def register(spark: SparkSession) -> None:
     """Make our formats known to a session, and let filters reach them."""
     spark.dataSource.register(RocketMQDataSource)
+    spark.dataSource.register(RocketMQStoreDataSource)
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")

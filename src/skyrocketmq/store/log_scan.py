@@ -29,7 +29,7 @@ from skyrocketmq.wire.records import (
     scan_record,
 )
 
-__all__ = ["LogScan", "ScannedLog", "first_store_time"]
+__all__ = ["LogScan", "ScannedLog", "first_store_time", "next_record"]
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class LogScan:
                     or record[4] != start + at + here
                     or (b"\0" in record[8] and record[4] >= self._trusted_end and _is_torn(record))
                 ):
-                    found = self._step_over(opened, file, at + here)
+                    found = self._step_over(file, at + here)
                     if found is None:
                         return
                     here = found - at
@@ -136,13 +136,13 @@ class LogScan:
                 self._is_over = True  # nothing can be read here: the file has no end mark
                 return
 
-    def _step_over(self, opened: File, file: LogFile, bad_at: int) -> int | None:
+    def _step_over(self, file: LogFile, bad_at: int) -> int | None:
         """Where in the file to go on behind a bad record; None if no more follows in this file, or in the log."""
         begin, file_end = file.start + bad_at, file.start + self._log.file_bytes
         is_trusted = begin < self._trusted_end
         found: tuple[int, int] | None = None
         if is_trusted or self._trusted_ms:
-            found = self._next_record(opened, file, bad_at)
+            found = next_record(self._log, file, bad_at + 1, check_crc=self._check_crc)
         if not is_trusted:
             stored_ms = found[1] if found is not None else self._first_time_after(file)
             if not 0 < stored_ms < self._trusted_ms:
@@ -156,39 +156,58 @@ class LogScan:
             return None
         return found[0]
 
-    def _next_record(self, opened: File, file: LogFile, bad_at: int) -> tuple[int, int] | None:
-        """Where in the file the next good record begins, and its store time; None if there is none."""
-        file_bytes = self._log.file_bytes
-        at = bad_at + 1
-        while at < file_bytes:
-            data = opened.pread(min(PIECE_BYTES, file_bytes - at), at)
-            found = data.find(_MAGIC)
-            while found >= 0:
-                begin = at + found - 4
-                if begin > bad_at and (stored_ms := self._store_time(opened, file, begin)) is not None:
-                    return begin, stored_ms
-                found = data.find(_MAGIC, found + 1)
-            at += max(len(data) - len(_MAGIC) + 1, 1)
-        return None
-
-    def _store_time(self, opened: File, file: LogFile, begin: int) -> int | None:
-        """Store time of the record that begins here in the file; None if none does."""
-        (total, _) = _sizes_at(opened.pread(BLANK_BYTES, begin))
-        if not RECORD_BYTES_MIN <= total <= self._log.file_bytes - begin:
-            return None
-        data = opened.pread(total, begin)
-        try:
-            record = scan_record(data, 0, len(data), check_crc=self._check_crc)
-        except ProtocolError:
-            return None
-        return record[6] if record is not None and record[4] == file.start + begin else None
-
     def _first_time_after(self, file: LogFile) -> int:
         """Store time of the first record of the files behind this one; 0 if there is none."""
         for other in self._log.files:
             if other.start > file.start and (stored_ms := first_store_time(self._log, other)):
                 return stored_ms
         return 0
+
+
+def next_record(
+    log: ScannedLog,
+    file: LogFile,
+    at: int,
+    *,
+    check_crc: bool = True,
+    end: int | None = None,
+    piece_bytes: int = PIECE_BYTES,
+) -> tuple[int, int] | None:
+    """Where in the file the first good record begins from `at` on, and its store time; None if there is none.
+
+    It is known by its magic code and by its own log offset, which is where it stands. `end`, if given, is where it has
+    to begin before; as much as `piece_bytes` is read at once. Blocks.
+    """
+    opened = log.open_files.get(file.path)
+    first, last = at, log.file_bytes if end is None else min(end + BLANK_BYTES, log.file_bytes)
+    while at < last:
+        data = opened.pread(min(piece_bytes, last - at), at)
+        found = data.find(_MAGIC)
+        while found >= 0:
+            begin = at + found - 4
+            if begin >= first and (end is None or begin < end):
+                stored_ms = _store_time(log, opened, file, begin, check_crc=check_crc)
+                if stored_ms is not None:
+                    return begin, stored_ms
+            found = data.find(_MAGIC, found + 1)
+        at += max(len(data) - len(_MAGIC) + 1, 1)
+    return None
+
+
+def _store_time(log: ScannedLog, opened: File, file: LogFile, begin: int, *, check_crc: bool) -> int | None:
+    """Store time of the record that begins here in the file; None if none does."""
+    head = opened.pread(BLANK_BYTES, begin)
+    if len(head) < BLANK_BYTES:
+        return None
+    (total, _) = _sizes_at(head)
+    if not RECORD_BYTES_MIN <= total <= log.file_bytes - begin:
+        return None
+    data = opened.pread(total, begin)
+    try:
+        record = scan_record(data, 0, len(data), check_crc=check_crc)
+    except ProtocolError:
+        return None
+    return record[6] if record is not None and record[4] == file.start + begin else None
 
 
 def _is_torn(record: ScannedRecord) -> bool:

@@ -86,6 +86,40 @@ async def test_a_handler_that_fails_leaves_no_id(store: IdStore, is_async: bool)
     assert len(attempts) == 3
 
 
+async def test_a_plain_function_around_an_async_handler_is_finished_when_it_was_awaited(store: IdStore) -> None:
+    attempts: list[int] = []
+
+    async def fail_twice(message: MessageView) -> ConsumeResult:
+        attempts.append(1)
+        if len(attempts) == 1:
+            raise ValueError("as the test wants it")
+        return ConsumeResult.RETRY if len(attempts) == 2 else ConsumeResult.SUCCESS
+
+    handler = once(store, scope="s")(lambda message: fail_twice(message))
+    with pytest.raises(ValueError, match="as the test wants it"):
+        await handler(view(1, UNIQ_KEY="a"))
+    assert await handler(view(1, UNIQ_KEY="a")) == ConsumeResult.RETRY
+    assert await handler(view(1, UNIQ_KEY="a")) == ConsumeResult.SUCCESS
+    assert handler(view(1, UNIQ_KEY="a")) == ConsumeResult.SUCCESS
+    assert len(attempts) == 3
+
+
+def test_a_transaction_refuses_work_that_is_yet_to_be_awaited(tmp_path: Path) -> None:
+    store = SqliteIds(tmp_path / "ids.db")
+
+    async def work() -> None: ...
+
+    def handle(message: MessageView, database: sqlite3.Connection) -> object:
+        database.execute("CREATE TABLE work (name TEXT)")
+        return work()
+
+    handler = once(store, scope="s", transaction=True)(handle)
+    for _ in range(2):  # rolled back: otherwise the second would be passed over
+        with pytest.raises(IllegalArgument, match="a plain function"):
+            handler(view(1, UNIQ_KEY="a"))
+    store.close()
+
+
 async def test_a_duplicate_is_put_off_or_waits_while_the_first_is_handled(store: IdStore) -> None:
     gate = asyncio.Event()
     seen: list[str] = []

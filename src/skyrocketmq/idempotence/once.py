@@ -19,7 +19,7 @@ import sqlite3
 import threading
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from inspect import iscoroutinefunction
+from inspect import isawaitable, iscoroutine, iscoroutinefunction
 from typing import Any, Final, Literal, TypeVar, overload
 
 from skyrocketmq.client.consume_result import ConsumeResult, Verdict
@@ -39,6 +39,7 @@ WAIT_S: Final = 30.0
 
 Handler = Callable[[MessageView], Any]
 HandlerWithConnection = Callable[[MessageView, sqlite3.Connection], Any]
+IS_ASYNC: Final = "a transaction blocks while others write: make the handler a plain function, and await nothing in it"
 FAILED: Final = (Verdict.RETRY, Verdict.ROLLBACK)
 
 
@@ -122,6 +123,8 @@ class _Guard:
             except BaseException:
                 store.release(key)
                 raise
+            if isawaitable(outcome):  # a plain function around an async one: nothing has been done yet
+                return self._settled(outcome, key)
             (store.release if _has_failed(outcome) else store.finish)(key)
             return outcome
 
@@ -141,15 +144,20 @@ class _Guard:
                 claim = await self._ask(store.claim, key)
             if claim is not Claim.NEW:
                 return _passed_over(claim)
-            try:
-                outcome = await function(message)
-            except BaseException:
-                await self._ask(store.release, key)
-                raise
-            await self._ask(store.release if _has_failed(outcome) else store.finish, key)
-            return outcome
+            return await self._settled(function(message), key)
 
         return called
+
+    async def _settled(self, work: Awaitable[object], key: str) -> object:
+        """The outcome of work on a message that is claimed; the id is kept or given back by it."""
+        store = self._store
+        try:
+            outcome = await work
+        except BaseException:
+            await self._ask(store.release, key)
+            raise
+        await self._ask(store.release if _has_failed(outcome) else store.finish, key)
+        return outcome
 
     async def _ask(self, function: Callable[[str], T], key: str) -> T:
         return await asyncio.to_thread(function, key) if self._store.is_blocking else function(key)
@@ -159,7 +167,7 @@ def _in_transaction(function: HandlerWithConnection, store: IdStore, guard: _Gua
     if not isinstance(store, SqliteIds):
         raise IllegalArgument(f"only SqliteIds has transactions, {type(store).__name__} has none")
     if iscoroutinefunction(function):
-        raise IllegalArgument("a transaction blocks while others write: make the handler a plain function")
+        raise IllegalArgument(IS_ASYNC)
 
     @wraps(function)
     def called(message: MessageView) -> object:
@@ -168,6 +176,10 @@ def _in_transaction(function: HandlerWithConnection, store: IdStore, guard: _Gua
                 if connection is None:
                     return ConsumeResult.SUCCESS
                 outcome = function(message, connection)
+                if isawaitable(outcome):
+                    if iscoroutine(outcome):
+                        outcome.close()
+                    raise IllegalArgument(IS_ASYNC)
                 if _has_failed(outcome):
                     raise _TakeBack(outcome)
                 return outcome

@@ -6,11 +6,13 @@ import asyncio
 
 import pytest
 
+from skyrocketmq.broker import dead_letters
+from skyrocketmq.broker.dead_letters import INFLATED_BYTES_MAX
 from skyrocketmq.broker.hand_backs import KNOWN_COUNT_MAX, KNOWN_S, HandBack, HandBacks
 from skyrocketmq.model import CompressionType
 from skyrocketmq.store import RunningFlag
 from skyrocketmq.testing import FaultyDisk, ManualClock
-from skyrocketmq.wire.compression import compress, compression_bits
+from skyrocketmq.wire.compression import compress, compression_bits, decompress
 from skyrocketmq.wire.frames import Frame
 from tests.broker.house import ROOT
 from tests.broker.requests import TOPIC, properties_text, send_frame, unique_id
@@ -111,6 +113,44 @@ async def test_a_copy_that_is_compressed_in_another_way_is_the_same_message() ->
         assert len(await shop.dead()) == 1
 
 
+async def test_a_body_is_inflated_only_where_nothing_else_tells_and_only_so_far(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inflated: list[int] = []
+
+    def decompress_and_note(body: bytes, kind: CompressionType, *, bytes_max: int) -> bytes:
+        inflated.append(bytes_max)
+        return decompress(body, kind, bytes_max=bytes_max)
+
+    monkeypatch.setattr(dead_letters, "decompress", decompress_and_note)
+    ways = [compress(bytes(INFLATED_BYTES_MAX + 1), CompressionType.ZLIB, level=level) for level in (1, 9)]
+    bits = compression_bits(CompressionType.ZLIB)
+    async with open_shop() as shop:
+        for _ in range(3):
+            for body in ways:
+                await give_up(shop, await shop.send(body=body, properties=properties_of(1), sys_flag=bits))
+        assert len(await shop.dead()) == 6, "each has a place of its own"
+        assert inflated == []
+        for body in [*ways, *ways]:
+            await shop.peer.ok(copy_frame(origin=unique_id(1), body=body, sys_flag=bits))
+        assert len(await shop.dead()) == 6, "the bytes are the same"
+        assert inflated == [INFLATED_BYTES_MAX] * (6 + 4), "a letter once, a copy each time"
+        third = compress(bytes(INFLATED_BYTES_MAX + 1), CompressionType.ZLIB, level=5) + b" "
+        await shop.peer.ok(copy_frame(origin=unique_id(1), body=third, sys_flag=bits))
+        assert len(await shop.dead()) == 7, "too long to be compared: a second letter rather than none"
+
+
+async def test_letters_are_compared_by_their_bodies_after_a_restart_too() -> None:
+    clock = ManualClock()
+    disk = FaultyDisk(directories=[ROOT], clock=clock)
+    async with open_shop(disk=disk, clock=clock) as shop:
+        await shop.peer.ok(copy_frame(origin=unique_id(1)))
+    async with open_shop(disk=disk, clock=clock) as shop:
+        await shop.peer.ok(copy_frame(origin=unique_id(1)))
+        await shop.peer.ok(copy_frame(origin=unique_id(1), body=b"other"))
+        assert [letter.body for letter in await shop.dead()] == [b"poison", b"other"]
+
+
 async def test_two_messages_under_one_unique_id_have_a_letter_each() -> None:
     async with open_shop() as shop:
         for body in (b"first", b"second", b"second"):  # a producer that sends the same object again and again
@@ -165,6 +205,26 @@ async def test_a_message_that_fails_again_after_a_reset_is_taken_back_again() ->
         assert shop.waiting() == {1: 2}
 
 
+async def test_a_message_is_taken_back_again_as_soon_as_its_copy_was_delivered() -> None:
+    async with open_shop() as shop:
+        offset = await send_poison(shop)
+        for level, delay_s in ((1, 1), (0, 10)):  # 0 is the third, for a first attempt
+            await shop.hand_back(offset, level=level)
+            await shop.clock.advance(delay_s - 0.5)
+            await shop.hand_back(offset, level=level)
+            await shop.clock.advance(0.6)
+            await shop.hand_back(offset, level=level)
+        assert shop.waiting() == {1: 2, 3: 2}
+
+
+def test_a_hand_back_is_known_while_its_copy_waits_but_no_longer_than_a_minute() -> None:
+    known = HandBacks()
+    for delay_s, known_s in ((1, 1), (30, 30), (7200, KNOWN_S)):
+        known.remember(HandBack("g", 1, 0), delay_s=delay_s, now_s=5)
+        assert known.is_known(HandBack("g", 1, 0), now_s=5 + known_s - 0.1)
+        assert not known.is_known(HandBack("g", 1, 0), now_s=5 + known_s)
+
+
 async def test_a_hand_back_that_could_not_be_stored_may_be_repeated() -> None:
     async with open_shop() as shop:
         offset = await send_poison(shop)
@@ -179,8 +239,8 @@ async def test_a_hand_back_that_could_not_be_stored_may_be_repeated() -> None:
 def test_the_oldest_hand_backs_are_forgotten() -> None:
     known = HandBacks()
     for number in range(KNOWN_COUNT_MAX + 1):
-        known.remember(HandBack("g", number, 0), now_s=1.0)
+        known.remember(HandBack("g", number, 0), delay_s=100, now_s=1.0)
     assert not known.is_known(HandBack("g", 0, 0), now_s=1.0)
     assert known.is_known(HandBack("g", 1, 0), now_s=1.0)
-    known.remember(HandBack("g", 1, 0), now_s=1.0 + KNOWN_S + 1)
+    known.remember(HandBack("g", 1, 0), delay_s=100, now_s=1.0 + KNOWN_S + 1)
     assert not known.is_known(HandBack("g", 2, 0), now_s=1.0)

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from skyrocketmq.broker.queue_locks import CLIENT_TRUST_S, QueueLocks
+from skyrocketmq.broker.queue_locks import CLIENT_TRUST_S, NOTED_EVERY_S, QueueLocks
 from skyrocketmq.model import MessageQueue
 from skyrocketmq.testing import FaultyDisk, ManualClock
 from skyrocketmq.wire.bodies import decode_body, encode_body
@@ -94,12 +94,29 @@ def test_a_short_life_is_not_made_longer_by_a_restart() -> None:
     assert lock(after, "c2", now_s=2.1) == QUEUES
 
 
+def test_locks_of_a_broker_that_was_away_for_long_are_nobodys() -> None:
+    before = QueueLocks(ttl_s=60)
+    lock(before, "c1", now_s=1000)
+    for age_s, granted in ((CLIENT_TRUST_S + NOTED_EVERY_S, []), (CLIENT_TRUST_S + NOTED_EVERY_S + 1, QUEUES)):
+        after = QueueLocks(ttl_s=60)
+        after.restore(before.owners(), now_s=5, age_s=age_s)
+        assert lock(after, "c2", now_s=5) == granted
+
+
+def test_that_locks_are_renewed_is_a_change_now_and_then() -> None:
+    locks = QueueLocks(ttl_s=60)
+    for now_s in range(60):
+        lock(locks, "c1", now_s=now_s)
+        lock(locks, "c2", now_s=now_s)  # who gets nothing keeps nothing alive
+    assert locks.change_count == 60 / NOTED_EVERY_S
+
+
 def test_only_a_change_of_owners_is_one() -> None:
     locks = QueueLocks(ttl_s=60)
     changes: list[int] = []
     locks.listeners.append(lambda: changes.append(locks.change_count))
     lock(locks, "c1", now_s=0)
-    lock(locks, "c1", now_s=20)
+    lock(locks, "c1", now_s=NOTED_EVERY_S - 1)
     lock(locks, "c2", now_s=30)
     assert changes == [1]
     locks.unlock(QUEUES, group="g", client_id="c2")
@@ -130,6 +147,20 @@ async def test_whoever_comes_back_first_after_a_restart_does_not_get_the_queues_
             assert queues == []
         async with held_by(house, "c1") as queues:
             assert queues == QUEUES
+
+
+async def test_after_a_long_time_away_the_first_consumer_gets_the_queues() -> None:
+    clock = ManualClock()
+    disk = FaultyDisk(directories=[ROOT], clock=clock)
+    async with open_house(disk=disk, clock=clock) as house:
+        for _ in range(10):  # held for longer than it is trusted, and renewed
+            async with held_by(house, "c1"):
+                await clock.advance(20)
+    async with open_house(disk=disk, clock=clock) as house, held_by(house, "c2") as queues:
+        assert queues == []
+    await clock.advance(3 * 24 * 3600)
+    async with open_house(disk=disk, clock=clock) as house, held_by(house, "c2") as queues:
+        assert queues == QUEUES
 
 
 async def test_a_file_of_locks_that_cannot_be_read_keeps_no_broker_from_starting(

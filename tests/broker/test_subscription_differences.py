@@ -164,7 +164,22 @@ def test_a_client_that_connects_again_is_one_member() -> None:
     assert [len(difference.members) for difference in members.table.all()] == [2]
     members.leave("new")
     members.leave("c2")
-    assert members.table._members == {}, "a group that is empty leaves nothing behind"
+    assert (members.table._members, members.table._client_ids) == ({}, {}), (
+        "a group that is empty leaves nothing behind"
+    )
+
+
+def test_a_connection_that_changes_its_client_id_stays_one_member() -> None:
+    members = Members()
+    for number in range(1000):
+        members.say(f"c{number}", data(("T", str(number))), connection="one")
+    assert members.table.all() == []
+    members.say("other", data(("T", "A")))
+    (difference,) = members.table.all()
+    assert [member.client_id for member in difference.members] == ["c999", "other"]
+    members.leave("one")
+    members.leave("other")
+    assert (members.table._members, members.table._client_ids) == ({}, {}), "nothing is left behind"
 
 
 def test_groups_are_compared_each_for_itself_and_tools_not_at_all() -> None:

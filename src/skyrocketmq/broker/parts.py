@@ -83,7 +83,7 @@ class BrokerParts:
         delay.on_delivered = self.statistics.delivered
         durability = self._durability = Durability(store, replication.replicas)
         writer = MessageWriter(store, on_delayed=delay.arrived)
-        dead_letters = DeadLetters(store, writer)
+        dead_letters = DeadLetters(store, writer, disk)
         self.clients = ClientHandlers(
             config=config,
             topics=tables.topics,

@@ -4,7 +4,9 @@ Rule 1: a lock belongs to one client of one group. It is granted if it is free, 
 renewed for `ttl_s`. Only its owner can give it back.
 Rule 2: who holds what is kept over a restart, for as long as a consumer may go on without renewing (`restore`). Which
 consumer comes back first is chance: it would be alone, take every queue, and read it beside the one that still has it.
-Rule 3: whether the queue exists is not asked: a lock on nothing harms nobody.
+Rule 3: that locks are still renewed is noted every `NOTED_EVERY_S`, so that those of a broker that was away for long
+are known to be over.
+Rule 4: whether the queue exists is not asked: a lock on nothing harms nobody.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ from typing import Final
 
 from skyrocketmq.model import MessageQueue
 
-__all__ = ["CLIENT_TRUST_S", "QueueLocks"]
+__all__ = ["CLIENT_TRUST_S", "NOTED_EVERY_S", "QueueLocks"]
 
 CLIENT_TRUST_S: Final = 30.0  # for so long a consumer of the family goes on after it has renewed a lock
+NOTED_EVERY_S: Final = 10.0
 
 
 @dataclass(slots=True)
@@ -32,7 +35,8 @@ class QueueLocks:
     def __init__(self, *, ttl_s: float) -> None:
         self._ttl_s = ttl_s
         self._groups: dict[str, dict[MessageQueue, Lock]] = {}
-        self.change_count = 0  # of owners; renewing is no change
+        self._noted_s = 0.0
+        self.change_count = 0  # of what is to be kept: owners, and now and then that they are alive
         self.listeners: list[Callable[[], object]] = []
 
     def lock(self, queues: Iterable[MessageQueue], *, group: str, client_id: str, now_s: float) -> list[MessageQueue]:
@@ -50,7 +54,8 @@ class QueueLocks:
             else:
                 continue
             granted.append(queue)
-        if is_changed:
+        if granted and (is_changed or now_s - self._noted_s >= NOTED_EVERY_S):
+            self._noted_s = now_s
             self._changed()
         return granted
 
@@ -93,8 +98,13 @@ class QueueLocks:
             group: {queue: lock.client_id for queue, lock in locks.items()} for group, locks in self._groups.items()
         }
 
-    def restore(self, owners: Mapping[str, Mapping[MessageQueue, str]], *, now_s: float) -> None:
-        """Begin with what was held when the broker ended. Whoever does not renew it soon is gone."""
+    def restore(self, owners: Mapping[str, Mapping[MessageQueue, str]], *, now_s: float, age_s: float = 0.0) -> None:
+        """Begin with what was held when the broker ended. Whoever does not renew it soon is gone.
+
+        What was noted longer ago than any consumer trusts its locks is nobody's any more.
+        """
+        if age_s > CLIENT_TRUST_S + NOTED_EVERY_S:
+            return
         renewed_s = now_s - max(0.0, self._ttl_s - CLIENT_TRUST_S)
         self._groups = {
             group: {queue: Lock(client_id, renewed_s) for queue, client_id in locks.items()}

@@ -4,8 +4,8 @@ A copy goes to the group's retry topic with a delay that grows by the attempt; a
 says so, to the group's dead-letter topic at once. The copy keeps body, properties, birth and store host of the
 original; its own properties tell where it came from.
 
-A consumer that got no answer may ask again: within a minute that makes no second copy (`hand_backs`), and a message
-never has two dead letters (`dead_letters`).
+A consumer that got no answer may ask again: while the copy waits, and at most for a minute, that makes no second one
+(`hand_backs`), and a message never has two dead letters (`dead_letters`).
 """
 
 from __future__ import annotations
@@ -145,8 +145,12 @@ class SendBackHandler:
             return PutResult(PutStatus.PUT_OK)
         stored = self._writer.put(message)
         if stored.status is PutStatus.PUT_OK:
-            self._known.remember(hand_back, now_s=now_s)
+            self._known.remember(hand_back, delay_s=self._delay_s(message), now_s=now_s)
         return stored
+
+    def _delay_s(self, message: OutgoingMessage) -> float:
+        levels_ms = self._store.config.delay_levels_ms
+        return levels_ms[min(int(message.properties[_DELAY]), len(levels_ms)) - 1] / 1000
 
     def _redirect(
         self,

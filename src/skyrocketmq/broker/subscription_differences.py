@@ -80,6 +80,7 @@ class SubscriptionDifferences(Generic[C]):
 
     def __init__(self) -> None:
         self._members: dict[str, dict[str, tuple[C, MemberWishes]]] = {}
+        self._client_ids: dict[tuple[str, C], str] = {}  # by group and connection, which has one at a time
         self._differences: dict[str, _Difference] = {}
         self.reported_count = 0  # differences since the start
 
@@ -88,6 +89,9 @@ class SubscriptionDifferences(Generic[C]):
         group = data.group_name
         if group in SYSTEM_GROUPS or is_system_group(group):
             return  # tools come and go in these, each with a topic of its own
+        if self._client_ids.get((group, connection), client_id) != client_id:
+            self.gone(group, connection, now_s=now_s)
+        self._client_ids[group, connection] = client_id
         members = self._members.setdefault(group, {})
         known = members.get(client_id)
         said = MemberWishes(client_id, address, wishes_of(data))
@@ -97,14 +101,14 @@ class SubscriptionDifferences(Generic[C]):
 
     def gone(self, group: str, connection: C, *, now_s: float) -> None:
         """A connection is no longer a member."""
+        client_id = self._client_ids.pop((group, connection), "")
         members = self._members.get(group, {})
-        left = [client_id for client_id, (of, _) in members.items() if of == connection]
-        for client_id in left:
-            del members[client_id]
+        if client_id not in members or members[client_id][0] != connection:
+            return  # none, or another connection has its client id by now
+        del members[client_id]
         if not members:
-            self._members.pop(group, None)
-        if left:
-            self._compare(group, now_s=now_s)
+            del self._members[group]
+        self._compare(group, now_s=now_s)
 
     def _compare(self, group: str, *, now_s: float) -> None:
         sayings = frozenset(said.wishes for _, said in self._members.get(group, {}).values())

@@ -107,7 +107,8 @@ class BrokerTables:
             logger.warning("locks not read", extra={"reason": str(error)})
         else:
             if locks is not None:
-                self.locks.restore(locks.owner_table, now_s=self._clock.monotonic())
+                age_s = (self._clock.now_ms() - locks.noted_ms) / 1000 if locks.noted_ms else 0.0
+                self.locks.restore(locks.owner_table, now_s=self._clock.monotonic(), age_s=age_s)
 
     def _make_savers(self) -> None:
         disk, clock = self._disk, self._clock
@@ -150,7 +151,7 @@ class BrokerTables:
         self.locks_saver = Saver(
             "queueLocks.json",
             version=lambda: self.locks.change_count,
-            snapshot=lambda: QueueLockTable(owner_table=self.locks.owners()),
+            snapshot=lambda: QueueLockTable(noted_ms=self._clock.now_ms(), owner_table=self.locks.owners()),
             write=self._locks_file.save,
             disk=disk,
             clock=clock,

@@ -49,6 +49,7 @@ class ConsumerOffsetTable(msgspec.Struct, frozen=True, kw_only=True, rename="cam
 class QueueLockTable(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Of no request: which client of a group has which queues for itself, as our brokers keep it over a restart."""
 
+    noted_ms: Int64 = 0  # wall time; 0 where it was not kept yet
     owner_table: dict[str, dict[MessageQueue, str]] = {}
 
 

@@ -18,6 +18,7 @@ from tests.broker.transacting import (
     COMMIT,
     GIVEN_UP_TOPIC,
     HALF_TOPIC,
+    OP_TOPIC,
     PRODUCERS,
     ROLLBACK,
     UNKNOWN,
@@ -188,6 +189,34 @@ async def test_an_operator_has_a_given_up_transaction_asked_about_again(
     for wrong in ("xyz", "", "0" * 32, encode_offset_id(given_up.store_host, given_up.log_offset + 1)):
         code, _ = await peer.refused(Frame(RequestCode.RESUME_CHECK_HALF_MESSAGE, 1, ext={"msgId": wrong}))
         assert code == 1
+
+
+async def test_copies_that_a_broker_of_apache_would_still_read_are_marked_as_replaced(
+    house: House, peer: Peer, clock: ManualClock
+) -> None:
+    await join(peer)
+    await send_half(peer, 9, born_ms=START_MS, more={"CHECK_IMMUNITY_TIME_IN_SECONDS": "86400"})
+    await send_half(peer, 1, born_ms=START_MS)
+    await pass_time(clock, 2 * ROUND_S, peer)
+    await peer.ok(end_frame(*asked_about((await asked(peer))[-1])))
+    await send_half(peer, 2, born_ms=clock.now_ms())
+    twice = await send_half(peer, 2, born_ms=clock.now_ms())
+    await peer.ok(end(twice, ROLLBACK))
+    await clock.advance(2)
+    assert not saved_offsets(house)[0], "the one that is left alone is pending"
+    marks = [(record.body, record.properties["TRAN_END"]) for record in await house.pull_all(OP_TOPIC, 0)]
+    replaced = "replaced"
+    assert marks == [(b"1", replaced), (b"2", replaced), (b"3", "commit"), (b"4", replaced), (b"5", "rollback")]
+    assert halves(house) == 6
+
+
+async def test_a_copy_that_nobody_will_read_again_is_not_marked(house: House, peer: Peer, clock: ManualClock) -> None:
+    await join(peer)
+    for number in (1, 2):
+        await send_half(peer, number, born_ms=START_MS)
+    await pass_time(clock, 2 * ROUND_S, peer)
+    assert len(await asked(peer)) == 4
+    assert await house.pull_all(OP_TOPIC, 0) == []
 
 
 async def test_a_message_is_left_alone_for_its_own_immunity_time(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -11,12 +12,17 @@ import pytest
 from skyrocketmq.config import FlushDiskType
 from skyrocketmq.testing import FaultyDisk, ManualClock, PowerLost
 from skyrocketmq.testing.clock import START_MS
+from skyrocketmq.wire.codes import RequestCode
+from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.ids import encode_offset_id
 from tests.broker.house import ROOT, House, Peer, open_house, read_store
-from tests.broker.requests import TOPIC
+from tests.broker.requests import TOPIC, properties_text, send_frame, unique_id
 from tests.broker.transacting import (
     COMMIT,
+    GIVEN_UP_TOPIC,
     HALF_TOPIC,
     OP_TOPIC,
+    PRODUCERS,
     ROLLBACK,
     asked,
     asked_about,
@@ -32,6 +38,7 @@ from tests.broker.transacting import (
     saved_offsets,
     send_half,
 )
+from tests.store.reader import Record
 
 ROUND_S = 61
 SYNC = {"flush_disk_type": FlushDiskType.SYNC_FLUSH}
@@ -160,24 +167,47 @@ async def test_without_its_offsets_a_start_reads_everything_and_finds_the_same()
                 await peer.ok(end(sent))
     lives.disk.unlink(ROOT / "config" / "consumerOffset.json")
     async with lives.open() as (house, _):
-        assert list(house.broker.transactions.log.pending) == [(pending_id(3), 3)]
+        assert list(house.broker.transactions.log.pending) == [(pending_name(3), 3)]
 
 
-def pending_id(number: int) -> bytes:
-    ext = half_frame(number).ext or {}
-    return dict(pair.split("\x01") for pair in (ext["i"] or "").split("\x02"))["UNIQ_KEY"].encode()
+def pending_name(number: int) -> bytes:
+    return f"{TOPIC}\x02{PRODUCERS}\x02{unique_id(number)}".encode()
 
 
-async def test_a_commit_whose_mark_was_torn_off_is_not_delivered_again(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("wrong", [HALF_TOPIC, OP_TOPIC])
+async def test_offsets_beyond_the_log_are_not_believed(wrong: str, caplog: pytest.LogCaptureFixture) -> None:
+    lives = Lives("stopped")
+    async with lives.open() as (house, peer):
+        await house.make_topic()
+        await peer.ok(end(await send_half(peer, 1, born_ms=START_MS)))
+        sent = await send_half(peer, 2, born_ms=START_MS)
+    # As a slave has them that got its master's offsets before its log.
+    path = ROOT / "config" / "consumerOffset.json"
+    queues = {HALF_TOPIC: 2, OP_TOPIC: 1} | {wrong: 1000}
+    table = {f"{topic}@CID_RMQ_SYS_TRANS": {"0": offset} for topic, offset in queues.items()}
+    lives.disk.replace(path, json.dumps({"offsetTable": table}).encode())
+    async with lives.open() as (house, peer):
+        assert "saved offsets of transactions are beyond the log: all half messages are looked at" in caplog.messages
+        assert list(house.broker.transactions.log.pending) == [(pending_name(2), 1)]
+        await peer.ok(end(sent))
+        assert await bodies(house) == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+async def test_a_commit_whose_mark_was_torn_off_is_not_delivered_again(
+    copies: int, caplog: pytest.LogCaptureFixture
+) -> None:
     lives = Lives("killed")
     async with lives.open() as (house, peer):
         await house.make_topic()
+        await peer.ok(send_frame(TOPIC, 0))
         sent = await send_half(peer, 1, born_ms=START_MS)
-        await peer.ok(end(sent))
+        if copies == 2:
+            await pass_time(lives.clock, ROUND_S, peer)
+            assert len(await asked(peer)) == 1
+        await peer.ok(end(sent))  # names the first copy
         (mark,) = await house.pull_all(OP_TOPIC, 0)
-    file = lives.disk.open(ROOT / "commitlog" / f"{0:020d}")
-    file.pwrite(bytes(mark.total), mark.log_offset)
-    file.close()
+    tear_off(lives, mark)
     with caplog.at_level(logging.WARNING, "skyrocketmq.broker.transaction_start"):
         async with lives.open() as (house, peer):
             assert "a commit had lost its mark in a crash" in caplog.messages
@@ -191,6 +221,84 @@ async def test_a_commit_whose_mark_was_torn_off_is_not_delivered_again(caplog: p
         assert pending(house) == 0
 
 
+def tear_off(lives: Lives, record: Record) -> None:
+    file = lives.disk.open(ROOT / "commitlog" / f"{0:020d}")
+    file.pwrite(bytes(record.total), record.log_offset)
+    file.close()
+
+
+async def test_a_delayed_message_that_is_due_at_the_start_does_not_hide_a_torn_commit() -> None:
+    lives = Lives("killed")
+    async with lives.open() as (house, peer):
+        await house.make_topic()
+        late = properties_text({"DELAY": "3", "UNIQ_KEY": unique_id(77)})
+        await peer.ok(send_frame(TOPIC, 1, body=b"late", properties=late))
+        await peer.ok(end(await send_half(peer, 1, born_ms=START_MS)))
+        (mark,) = await house.pull_all(OP_TOPIC, 0)
+    tear_off(lives, mark)
+    await lives.clock.advance(30)
+    async with lives.open() as (house, peer):
+        assert pending(house) == 0
+        await lives.clock.advance(1)
+        assert await bodies(house) == [b"1", b"late"]
+
+
+async def test_a_plain_message_with_the_bits_of_a_commit_ends_nothing() -> None:
+    lives = Lives("killed")
+    async with lives.open() as (house, peer):
+        await house.make_topic()
+        sent = await send_half(peer, 1, born_ms=START_MS)
+        same_id = properties_text({"UNIQ_KEY": unique_id(1), "PGROUP": PRODUCERS, "REAL_TOPIC": TOPIC})
+        await peer.ok(send_frame(TOPIC, 1, body=b"forged", sys_flag=COMMIT, properties=same_id))
+    async with lives.open() as (house, peer):
+        assert pending(house) == 1
+        await peer.ok(end(sent))
+        assert await bodies(house) == [b"forged", b"1"]
+
+
+@pytest.mark.parametrize("is_ended", [False, True])
+async def test_a_given_up_transaction_is_not_found_again_by_a_start(is_ended: bool) -> None:
+    lives = Lives("stopped")
+    async with lives.open() as (house, peer):
+        await house.make_topic()
+        await house.set_config(transactionCheckMax=2)
+        sent = await send_half(peer, 1, born_ms=START_MS)
+        await send_half(peer, 9, born_ms=START_MS, more={"CHECK_IMMUNITY_TIME_IN_SECONDS": "86400"})
+        await pass_time(lives.clock, 3 * ROUND_S, peer)
+        assert [name for name, _ in house.broker.transactions.log.pending] == [pending_name(9)]
+        if is_ended:
+            await peer.ok(end(sent))  # names the first copy
+        await peer.ok(send_frame(TOPIC, 1, body=b"plain"))
+    for _ in range(2):
+        async with lives.open() as (house, peer):
+            assert [name for name, _ in house.broker.transactions.log.pending] == [pending_name(9)]
+            await pass_time(lives.clock, ROUND_S, peer)
+            assert len(await house.pull_all(GIVEN_UP_TOPIC, 0)) == 1
+            again = await peer.ok(end(sent))
+            assert is_ended == ("ended before" in (again.remark or ""))
+            is_ended = True
+            assert sorted(await bodies(house)) == [b"1", b"plain"]
+
+
+async def test_a_given_up_transaction_that_is_resumed_stays_pending_over_a_restart() -> None:
+    lives = Lives("killed")
+    async with lives.open() as (house, peer):
+        await house.make_topic()
+        await house.set_config(transactionCheckMax=1)
+        await send_half(peer, 9, born_ms=START_MS, more={"CHECK_IMMUNITY_TIME_IN_SECONDS": "86400"})
+        sent = await send_half(peer, 1, born_ms=START_MS)
+        await pass_time(lives.clock, 2 * ROUND_S, peer)
+        (letter,) = await house.pull_all(GIVEN_UP_TOPIC, 0)
+        message_id = encode_offset_id(letter.store_host, letter.log_offset)
+        await peer.ok(Frame(RequestCode.RESUME_CHECK_HALF_MESSAGE, 1, ext={"msgId": message_id}))
+    async with lives.open() as (house, peer):
+        assert [name for name, _ in house.broker.transactions.log.pending] == [pending_name(9), pending_name(1)]
+        await peer.ok(end(sent))
+    async with lives.open() as (house, _):
+        assert [name for name, _ in house.broker.transactions.log.pending] == [pending_name(9)]
+        assert await bodies(house) == [b"1"]
+
+
 async def test_a_torn_half_message_never_was() -> None:
     lives = Lives("killed")
     async with lives.open() as (house, peer):
@@ -198,9 +306,7 @@ async def test_a_torn_half_message_never_was() -> None:
         await send_half(peer, 1)
         sent = await send_half(peer, 2)
         (_, half) = await house.pull_all(HALF_TOPIC, 0)
-    file = lives.disk.open(ROOT / "commitlog" / f"{0:020d}")
-    file.pwrite(bytes(half.total), half.log_offset)
-    file.close()
+    tear_off(lives, half)
     async with lives.open() as (house, peer):
         assert pending(house) == 1
         code, _ = await peer.refused(end(sent))

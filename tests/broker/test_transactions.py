@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -130,6 +131,55 @@ async def test_a_message_that_is_sent_twice_because_an_answer_was_lost_is_one_tr
         await peer.ok(end(lost))
         assert await bodies(house) == []
         assert await bodies(house, queue_id=2) == [b"1"]
+
+
+@pytest.mark.parametrize(("topic", "group"), [("Other", PRODUCERS), (TOPIC, "strangers"), ("Other", "strangers")])
+async def test_an_id_that_another_topic_or_group_has_chosen_too_is_another_transaction(topic: str, group: str) -> None:
+    async with open_house() as house:
+        await house.make_topic()
+        await house.make_topic("Other")
+        peer = await house.connect()
+        for number, how in ((1, COMMIT), (2, ROLLBACK)):
+            mine = await send_half(peer, number)
+            theirs = await send_half(peer, number, topic=topic, group=group, body=b"theirs")
+            assert pending(house) == 2
+            await peer.ok(end(theirs, how, group=group))
+            await peer.ok(end(mine, COMMIT))
+            again = await peer.ok(end(theirs, how, group=group))
+            assert "ended before" in (again.remark or "")
+        assert [body for body in await bodies(house) if body != b"theirs"] == [b"1", b"2"]
+
+
+async def test_what_the_broker_writes_down_for_itself_is_not_taken_from_a_producer() -> None:
+    async with open_house() as house:
+        await house.make_topic()
+        peer = await house.connect()
+        more = {"TRAN_PREPARED_QUEUE_OFFSET": "500", "TRANSACTION_CHECK_TIMES": "14", "TRAN_END": "commit", "mine": "1"}
+        for number, has_id in ((1, True), (2, True), (3, False)):
+            await send_half(peer, number, more=more, has_id=has_id)
+        for half in await house.pull_all(HALF_TOPIC, 0):
+            assert half.properties["mine"] == "1"
+            assert not {"TRAN_PREPARED_QUEUE_OFFSET", "TRANSACTION_CHECK_TIMES", "TRAN_END"} & set(half.properties)
+
+
+async def test_many_ends_that_cannot_be_written_are_taken_back_in_one_go() -> None:
+    disk = FaultyDisk(directories=[ROOT])
+    async with open_house(disk=disk) as house:
+        await house.make_topic()
+        peer = await house.connect()
+        sent = [await send_half(peer, number) for number in range(50)]
+        table = house.broker.transactions.log.pending
+        for number in range(100_000):
+            table.add(b"%032d" % number, 1000 + number)
+        before = list(table)
+        disk.fail("pwrite", path="*/commitlog/*", times=None)
+        started_s = time.perf_counter()
+        await peer.write(*[end(each, opaque=100 + number) for number, each in enumerate(sent)])
+        assert all(answer.code for answer in (await peer.all(50)).values())
+        took_s = time.perf_counter() - started_s
+        assert list(table) == before, "and in the order of their offsets"
+        assert took_s < 3
+        disk.heal()
 
 
 # ------------------------------------------------------------------------------------------------------- the records

@@ -158,6 +158,24 @@ async def test_what_was_handed_over_once_is_not_handed_over_again() -> None:
         assert offset_of(pair.master) == offset_of(pair.slave) == 5
 
 
+async def test_how_far_transactions_are_over_is_taken_over_once_their_ends_are_in_the_copy() -> None:
+    group, topic = "CID_RMQ_SYS_TRANS", "RMQ_SYS_TRANS_HALF_TOPIC"
+    async with open_pair() as pair:
+        await pair.master.make_topic()
+        await synced(pair)
+        for connection in pair.slave.link.connections:
+            if str(connection.transport.get_extra_info("peername")[1]) == pair.master.ha_address.rpartition(":")[2]:
+                connection.stall(Direction.IN)
+        await pair.master.send_many(10)
+        pair.master.broker.tables.offsets.commit(group=group, topic=topic, queue_id=0, offset=7)
+        await synced(pair)
+        assert pair.slave.broker.tables.offsets.find(group=group, topic=topic, queue_id=0) is None
+        pair.slave.link.release()
+        await pair.caught_up()
+        await synced(pair)
+        assert pair.slave.broker.tables.offsets.find(group=group, topic=topic, queue_id=0) == 7
+
+
 async def test_delay_offsets_are_written_once_their_deliveries_are_in_the_copy() -> None:
     async with open_pair() as pair:
         await pair.master.make_topic()

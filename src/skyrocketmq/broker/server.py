@@ -130,11 +130,12 @@ async def _open(
     store = await opened.enter_async_context(
         MessageStore.open(config.store, disk=disk, clock=clock, store_host=store_host)
     )
-    delay = await opened.enter_async_context(DelayDelivery.open(store, store_host=store_host, disk=disk, clock=clock))
     tables = await opened.enter_async_context(BrokerTables.open(holder, clock=clock, disk=disk))
     transactions = await opened.enter_async_context(
         Transactions.open(holder, store, tables, store_host=store_host, disk=disk, clock=clock)
     )
+    # After the transactions: these look at how the log ended before anybody adds to it.
+    delay = await opened.enter_async_context(DelayDelivery.open(store, store_host=store_host, disk=disk, clock=clock))
     client = await opened.enter_async_context(
         Client(
             clock=clock,

@@ -6,6 +6,7 @@ Rule 2: topics and groups are replaced when their version is another. Of the off
 those that were committed here and that the master does not know yet: these go to the master first (`slave_progress`).
 Rule 3: how far delayed messages are delivered is written down only once the deliveries themselves are in this copy of
 the log, on disk: a slave that is made a master delivers some twice rather than taking any for delivered that it lacks.
+Rule 4: so it is with how far transactions are over: a slave that has half messages, but not yet their ends, asks.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from skyrocketmq.broker.slave_progress import AGE_FIELD, KNOWS_AGES_FIELD, Place
 from skyrocketmq.broker.tables import BrokerTables
 from skyrocketmq.errors import BrokerError, MQError, broker_error
 from skyrocketmq.model import TopicConfig
-from skyrocketmq.model.names import PERM_READ_WRITE
+from skyrocketmq.model.names import PERM_READ_WRITE, TRANSACTION_GROUP
 from skyrocketmq.net import Client
 from skyrocketmq.ports import Clock, Disk
 from skyrocketmq.store import ConfigFile, MessageStore
@@ -48,6 +49,9 @@ T = TypeVar("T")
 
 TIMEOUT_S: Final = 3.0
 PROGRESS_FILE_NAME: Final = "slaveProgress.json"
+_OF_TRANSACTIONS: Final = f"@{TRANSACTION_GROUP}"
+
+OffsetsByKey = dict[str, dict[int, int]]
 
 
 class SlaveTables:
@@ -63,6 +67,8 @@ class SlaveTables:
         self._delay_file = ConfigFile(disk, directory / DELAY_FILE_NAME)
         self._delays: DelayOffsetTable | None = None  # as last written
         self._late_delays: tuple[DelayOffsetTable, int] | None = None  # to be written once the log is so long
+        self._transactions: OffsetsByKey = {}  # as last taken over
+        self._late_transactions: tuple[OffsetsByKey, int] | None = None  # to be taken over once the log is so long
         self._progress_path = directory / PROGRESS_FILE_NAME
         self.progress = SlaveProgress(clock)
         self._progress_saver = Saver(
@@ -158,6 +164,7 @@ class SlaveTables:
         theirs = {
             key: dict(queues) for key, queues in decode_body(ConsumerOffsetTable, answer.body).offset_table.items()
         }
+        ends = {key: theirs.pop(key) for key in list(theirs) if key.endswith(_OF_TRANSACTIONS)}
         knows_ages = (answer.ext or {}).get(KNOWS_AGES_FIELD) == "true"
         for place in self.progress.places():
             key, queue_id = place
@@ -174,6 +181,25 @@ class SlaveTables:
         offsets.merge(theirs)
         await self._tables.save_offsets()
         await self.save()
+        await self._copy_transactions(master, ends)
+
+    async def _copy_transactions(self, master: str, ends: OffsetsByKey) -> None:
+        """Take over how far transactions are over, once this copy of the log has what says so."""
+        if self._late_transactions is None:
+            if ends == self._transactions:
+                return
+            self._late_transactions = ends, await self._log_end(master)
+        ends, log_end = self._late_transactions
+        if self._store.log.whole_offset < log_end:
+            return
+        await self._store.flush()
+        self._tables.offsets.merge(ends)
+        self._transactions, self._late_transactions = ends, None
+
+    async def _log_end(self, master: str) -> int:
+        """Where the master's log ends now: whatever it has told so far lies before."""
+        figures = decode_body(KvTable, (await self._ask(master, RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
+        return int(figures.get("commitLogMaxOffset", "0"))
 
     async def _hand_over(self, master: str, place: Place, known: int | None, *, knows_ages: bool) -> int | None:
         """Give the master one offset that was committed here; returns the one that counts from now on."""
@@ -210,8 +236,7 @@ class SlaveTables:
             table = decode_body(DelayOffsetTable, answer.body)
             if table == self._delays:
                 return
-            figures = decode_body(KvTable, (await self._ask(master, RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
-            self._late_delays = (table, int(figures.get("commitLogMaxOffset", "0")))
+            self._late_delays = table, await self._log_end(master)
         table, log_end = self._late_delays
         if self._store.log.whole_offset < log_end:
             return

@@ -22,10 +22,12 @@ from skyrocketmq.broker.transaction_log import TransactionLog
 from skyrocketmq.broker.transaction_records import (
     CHECK_TIMES,
     FIRST_OFFSET,
+    GIVEN_UP,
     GROUP,
     HalfMessage,
     number_of,
     outgoing_copy,
+    shown,
 )
 from skyrocketmq.broker.transaction_rules import Check, decide, immunity_ms
 from skyrocketmq.config import BrokerConfig, ConfigHolder
@@ -101,7 +103,7 @@ class CheckRounds:
         self._transactions.pending.take(transaction)
         logger.error(
             "half message is gone from the log or cannot be read, its transaction is given up",
-            extra={"transaction": transaction.decode("utf-8", "replace"), "offset": offset},
+            extra={"transaction": shown(transaction), "offset": offset},
         )
 
     def _look_at(self, half: HalfMessage) -> None:
@@ -136,9 +138,11 @@ class CheckRounds:
         result = self._writer.put(message)
         if result.status.is_stored:
             self._transactions.pending.take(half.transaction)
+            # Else each start would find it again, as long as one before it is pending, and write another letter.
+            self._transactions.put_mark(GIVEN_UP, half.unique_id, half.queue_offset)
             logger.warning(
                 "transaction given up: its producers did not tell how it ended",
-                extra={"transaction": half.transaction.decode("utf-8", "replace"), "topic": half.kind.topic},
+                extra={"transaction": shown(half.transaction), "topic": half.kind.topic},
             )
 
     def store_again(self, half: HalfMessage, message: OutgoingMessage) -> PutResult | None:
@@ -149,7 +153,7 @@ class CheckRounds:
         if not result.status.is_stored:
             logger.warning("half message not stored again", extra={"reason": f"{result.status.name} {result.remark}"})
             return None
-        self._transactions.pending.add(half.transaction, int(result.queue_offset))
+        self._transactions.replace(half, int(result.queue_offset))
         return result
 
     def _ask(

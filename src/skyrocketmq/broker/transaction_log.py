@@ -7,6 +7,8 @@ end of the log, and a start looks there (`transaction_start`).
 Rule 2: a mark names the newest copy of its half message, whichever copy the producer spoke of: so also a broker of the
 family that goes on with this store knows that the transaction is over.
 Rule 3: what the store could not write did not happen: whoever commits a batch calls `take_back` where that failed.
+Rule 4: a copy that another takes the place of is marked as replaced, unless a start will not read it anyway: else a
+broker of the family would find it without a mark once the newest copy is ended, and ask, and deliver again.
 """
 
 from __future__ import annotations
@@ -14,7 +16,15 @@ from __future__ import annotations
 from typing import Final
 
 from skyrocketmq.broker.message_writer import OutgoingMessage, properties_text
-from skyrocketmq.broker.transaction_records import CLUSTER, TRANSACTION_QUEUE_ID, HalfMessage, TransactionRecords
+from skyrocketmq.broker.transaction_records import (
+    CLUSTER,
+    ENDS,
+    REPLACED,
+    TRANSACTION_QUEUE_ID,
+    HalfMessage,
+    TransactionRecords,
+    transaction_name,
+)
 from skyrocketmq.broker.transaction_table import PendingHalves
 from skyrocketmq.errors import MQError
 from skyrocketmq.model import LogOffset, QueueOffset, TransactionType
@@ -68,7 +78,7 @@ class TransactionLog:
 
         Arguments go by position: this is called for every transaction.
         """
-        shape, unique_id, _ = self.records.half_shape(topic, queue_id, properties, cluster=cluster)
+        shape, unique_id, scope = self.records.half_shape(topic, queue_id, properties, cluster=cluster)
         queue = self.half_queue
         offset = queue.next_offset
         log_offset = self._store.appender.add(
@@ -83,15 +93,18 @@ class TransactionLog:
             reconsume_times,
         )
         if log_offset != REFUSED:
-            transaction = unique_id or b"@%d" % offset
-            self._note_change(log_offset, transaction, self.pending.add(transaction, offset))
+            transaction = transaction_name(scope, unique_id, offset)
+            before = self.pending.add(transaction, offset)
+            self._note_change(log_offset, transaction, before)
+            if before is not None and self._is_needed(before):
+                self._add_mark(REPLACED, unique_id, before)
         return log_offset, offset
 
     def add_end(self, half: HalfMessage, newest: int | None, end: TransactionType) -> bool:
         """Add the end of a transaction, whose newest copy is at `newest`; False if there is no room for all of it."""
         store, records, kind = self._store, self.records, half.kind
         appender = store.appender
-        mark = records.mark_shape(end, half.unique_id)
+        mark = records.mark_shape(ENDS[end], half.unique_id)
         mark_body = b"%d" % (half.queue_offset if newest is None else newest)
         total = mark.fixed_bytes + len(mark_body) + 2 * len(self._store_host)
         if end is COMMIT:
@@ -132,12 +145,14 @@ class TransactionLog:
     def take_back(self, failed_from: int) -> None:
         """The commit of a batch failed: what lies from this log offset on was not stored."""
         changes, self._changes = self._changes, []
+        taken: dict[bytes, int | None] = {}
         for log_offset, transaction, before in reversed(changes):
             if log_offset < failed_from:
-                return
+                break
             self.pending.take(transaction, None)
-            if before is not None:
-                self.pending.put_back(transaction, before)
+            taken[transaction] = before  # the first change, which comes last here, says what there was
+        if taken:
+            self.pending.put_back((name, before) for name, before in taken.items() if before is not None)
 
     # ------------------------------------------------------------------------------------- each a batch of its own
 
@@ -184,22 +199,31 @@ class TransactionLog:
             refusal = appender.refusal
         return PutResult(PutStatus.PUT_OK) if refusal is None and is_added else _refused(refusal)
 
-    def put_mark(self, half: HalfMessage, end: TransactionType) -> PutResult:
-        """Store the mark of a transaction that is over already, and nothing else."""
+    def put_mark(self, end: bytes, unique_id: bytes, offset: int) -> PutResult:
+        """Store the mark of a half message that is not to be asked about any more, and nothing else."""
         appender = self._store.appender
         if not (appender.settle() and appender.begin()):
             return _refused(appender.refusal)
-        added = appender.add(
-            self.op_queue,
-            self.records.mark_shape(end, half.unique_id),
-            half.unique_id,
-            b"%d" % half.queue_offset,
-            0,
-            0,
-            appender.now_ms,
-            self._store_host,
-        )
-        return PutResult(PutStatus.PUT_OK) if appender.commit() and added != REFUSED else _refused(appender.refusal)
+        is_added = self._add_mark(end, unique_id, offset)
+        return PutResult(PutStatus.PUT_OK) if appender.commit() and is_added else _refused(appender.refusal)
+
+    def replace(self, half: HalfMessage, offset: int) -> None:
+        """A copy that is stored already, at `offset`, stands for the transaction from now on."""
+        before = self.pending.add(half.transaction, offset)
+        if before is not None and self._is_needed(before):
+            self.put_mark(REPLACED, half.unique_id, before)
+
+    def _is_needed(self, offset: int) -> bool:
+        """Whether a start is going to read this place of the half queue, because one before it is pending."""
+        oldest = self.pending.oldest()
+        return oldest is not None and oldest < offset
+
+    def _add_mark(self, end: bytes, unique_id: bytes, offset: int) -> bool:
+        appender = self._store.appender
+        shape = self.records.mark_shape(end, unique_id)
+        place = b"%d" % offset
+        added = appender.add(self.op_queue, shape, unique_id, place, 0, 0, appender.now_ms, self._store_host)
+        return added != REFUSED
 
     def _commit(self) -> bool:
         appender = self._store.appender

@@ -10,7 +10,12 @@ A module with hot loops: what half messages of one producer share is worked out 
 
 Rule 1: a mark has the unique id of its transaction as its own, and says in TRAN_END how that ended. The family gives it
 an id that means nothing; with this one the index tells, long after, that a transaction is over, and how.
-Rule 2: every copy that the broker stores of a half message says in TRAN_PREPARED_QUEUE_OFFSET where the first one lay.
+Rule 2: to the family's brokers any mark says "not to be asked about". Two of ours say no more than that: `given up`,
+the transaction can still be ended; `replaced`, this copy does not count any more, a newer one does.
+Rule 3: every copy that the broker stores of a half message says in TRAN_PREPARED_QUEUE_OFFSET where the first one lay.
+What the broker writes down for itself is its own: of a message that a producer sends these properties are taken off.
+Rule 4: producers choose their ids. One means something only beside its topic and group (`scope`): nobody can end, by
+accident or on purpose, the transaction of another.
 """
 
 from __future__ import annotations
@@ -28,12 +33,25 @@ from skyrocketmq.store.record_shape import UNIQ_MARK
 from skyrocketmq.wire.properties import find_property, split_properties
 from skyrocketmq.wire.records import HEADS, scan_record
 
-__all__ = ["ENDS", "TRANSACTION_QUEUE_ID", "HalfMessage", "TransactionRecords", "number_of", "outgoing_copy"]
+__all__ = [
+    "ENDS",
+    "GIVEN_UP",
+    "REPLACED",
+    "TRANSACTION_QUEUE_ID",
+    "HalfMessage",
+    "TransactionRecords",
+    "number_of",
+    "outgoing_copy",
+    "shown",
+    "transaction_name",
+]
 
 TRANSACTION_QUEUE_ID: Final = 0
 KINDS_MAX: Final = 4096  # kept; messages with keys of their own would fill any table
 QUEUE_ID_MAX: Final = 2**31 - 1
 ENDS: Final = {TransactionType.COMMIT: b"commit", TransactionType.ROLLBACK: b"rollback"}
+GIVEN_UP: Final = b"given up"
+REPLACED: Final = b"replaced"
 
 WAIT: Final = names.WAIT.encode()
 CLUSTER: Final = names.CLUSTER.encode()
@@ -42,7 +60,9 @@ REAL_TOPIC: Final = names.REAL_TOPIC.encode()
 REAL_QUEUE_ID: Final = names.REAL_QUEUE_ID.encode()
 CHECK_TIMES: Final = names.TRANSACTION_CHECK_TIMES.encode()
 FIRST_OFFSET: Final = names.TRAN_PREPARED_QUEUE_OFFSET.encode()
-_MARK_AFTER: Final = b"\x02TAGS\x01d\x02%b\x01%%b" % names.TRAN_END.encode()
+END: Final = names.TRAN_END.encode()
+_MARK_AFTER: Final = b"\x02TAGS\x01d\x02%b\x01%%b" % END
+_OURS: Final = (FIRST_OFFSET, CHECK_TIMES, END)
 
 
 class HalfKind(NamedTuple):
@@ -52,6 +72,7 @@ class HalfKind(NamedTuple):
     queue: ConsumeQueue  # where a commit puts them
     shape: RecordShape  # of the committed message
     group: bytes
+    scope: bytes  # of the unique id
     first_offset: int  # of a copy: where the first half message lay; -1 for a first one
     is_copy: bool
 
@@ -81,44 +102,46 @@ class TransactionRecords:
         self._store = store
         self._kinds: dict[tuple[bytes, int, bytes], HalfKind] = {}
         self._half_shapes: dict[tuple[str, int, bytes, bytes, int, bytes], tuple[RecordShape, bytes]] = {}
-        self._marks: dict[tuple[TransactionType, int], RecordShape] = {}
+        self._marks: dict[tuple[bytes, int], RecordShape] = {}
 
     # ------------------------------------------------------------------------------------------------------- writing
 
     def half_shape(
         self, topic: str, queue_id: int, properties: bytes, *, cluster: bytes
     ) -> tuple[RecordShape, bytes, bytes]:
-        """The shape of a half message for a queue; its unique id, which is empty if it has none; its group."""
+        """The shape of a half message for a queue; its unique id, which is empty if it has none; the id's scope."""
         before, key, after = split_unique_key(properties)
         place = (topic, queue_id, cluster, before, len(key), after)
         known = self._half_shapes.get(place)
         if known is not None and key.isascii():
             return known[0], key, known[1]
         pairs = split_properties(properties)
+        for name in _OURS:
+            pairs.pop(name, None)
         pairs[CLUSTER] = cluster
         pairs[REAL_TOPIC] = topic.encode()
         pairs[REAL_QUEUE_ID] = b"%d" % queue_id
         stored = properties_text(pairs)
         stored_before, stored_key, stored_after = split_unique_key(stored)
         shape = self._store.shape(TRANSACTION_HALF_TOPIC, stored_before, stored_key, stored_after)
-        group = pairs.get(GROUP, b"")
+        scope = _scope(pairs)
         # Kept for others like it; not where each has keys of its own, or where the sender does not want to wait.
         if key and key == stored_key and not shape.keys and pairs.get(WAIT, b"true").lower() == b"true":
             if len(self._half_shapes) >= KINDS_MAX:
                 self._half_shapes.clear()
-            self._half_shapes[place] = shape, group
-        return shape, stored_key, group
+            self._half_shapes[place] = shape, scope
+        return shape, stored_key, scope
 
     def knows_half(self, topic: str, queue_id: int, properties: bytes, *, cluster: bytes) -> bool:
         """Whether a half message with these properties, but for its unique id, was shaped before."""
         before, key, after = split_unique_key(properties)
         return key.isascii() and (topic, queue_id, cluster, before, len(key), after) in self._half_shapes
 
-    def mark_shape(self, end: TransactionType, unique_id: bytes) -> RecordShape:
-        """The shape of the mark that a transaction with this unique id is ended."""
+    def mark_shape(self, end: bytes, unique_id: bytes) -> RecordShape:
+        """The shape of a mark about a transaction with this unique id; `end` is what TRAN_END says."""
         shape = self._marks.get((end, len(unique_id)))
         if shape is None:
-            after = _MARK_AFTER % ENDS[end]
+            after = _MARK_AFTER % end
             before, after = (UNIQ_MARK, after) if unique_id else (after[1:], b"")
             shape = self._store.shape(TRANSACTION_OP_TOPIC, before, unique_id, after)
             if len(self._marks) < KINDS_MAX:
@@ -143,7 +166,7 @@ class TransactionRecords:
         first_offset = queue_offset if kind.first_offset < 0 else kind.first_offset
         return HalfMessage(
             kind,
-            key or b"@%d" % first_offset,
+            transaction_name(kind.scope, key, first_offset),
             key,
             queue_offset,
             first_offset,
@@ -168,6 +191,7 @@ class TransactionRecords:
             self._store.queue(topic, queue_id),
             self._store.shape(topic, before, key, after),
             pairs.get(GROUP, b""),
+            _scope(pairs),
             number_of(pairs.get(FIRST_OFFSET)),
             FIRST_OFFSET in pairs or CHECK_TIMES in pairs,
         )
@@ -186,14 +210,33 @@ class TransactionRecords:
         return with_transaction_type(half.sys_flag, TransactionType.COMMIT)
 
     @staticmethod
-    def read_mark(record: Buffer) -> int:
-        """The queue offset of the half message that a mark speaks of; -1 for what is no mark."""
+    def read_mark(record: Buffer) -> tuple[int, bytes]:
+        """The queue offset of the half message that a mark speaks of, -1 for what is no mark; what TRAN_END says.
+
+        That is empty in marks of a broker of another make: they speak of a transaction that is over.
+        """
         scanned = scan_record(record, 0, len(record))
         if scanned is None or find_property(scanned[8], b"TAGS") != b"d":
-            return -1
+            return -1, b""
         head = HEADS[(scanned[5] >> 4) & 3]
         body_bytes: int = head.unpack_from(record)[-1]
-        return number_of(bytes(record[head.size : head.size + body_bytes]))
+        offset = number_of(bytes(record[head.size : head.size + body_bytes]))
+        return offset, find_property(scanned[8], END) or b""
+
+
+def transaction_name(scope: bytes, unique_id: bytes, first_offset: int) -> bytes:
+    """By what a transaction is known. No property holds the separator, so no two have one name."""
+    return scope + (unique_id or b"\x02%d" % first_offset)
+
+
+def shown(transaction: bytes) -> str:
+    """The name of a transaction for people."""
+    return transaction.replace(b"\x02", b" ").decode("utf-8", "replace")
+
+
+def _scope(pairs: dict[bytes, bytes]) -> bytes:
+    # Not the queue: a producer that had no answer sends the same message to another one.
+    return b"%b\x02%b\x02" % (pairs.get(REAL_TOPIC, b""), pairs.get(GROUP, b""))
 
 
 def outgoing_copy(half: HalfMessage) -> OutgoingMessage:

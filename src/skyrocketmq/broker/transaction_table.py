@@ -1,8 +1,9 @@
 """Which transactions are pending, and from where a start has to read to know that again. Pure.
 
-A transaction is known by the unique id of its message, or, where it has none, by the place of its first half message.
-A half message may be stored several times: the producer sent it twice because an answer was lost, or the broker stored
-it again before it asked. All of these are one transaction, its newest copy stands for it, and it ends once.
+A transaction is known by topic, producer group and unique id of its message, or, where it has no id, by the place of
+its first half message. A half message may be stored several times: the producer sent it twice because an answer was
+lost, or the broker stored it again before it asked. All of these are one transaction, its newest copy stands for it,
+and it ends once.
 
 What a start has to read is written down as two offsets of the group CID_RMQ_SYS_TRANS, with the family's meaning:
 
@@ -16,7 +17,7 @@ would be a commit that nobody asks about any more.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 __all__ = ["PendingHalves", "Progress"]
@@ -45,9 +46,9 @@ class PendingHalves:
         self._offsets[transaction] = offset
         return before
 
-    def put_back(self, transaction: bytes, offset: int) -> None:
-        """Undo an end that could not be stored; the order is mended, which takes long."""
-        self._offsets[transaction] = offset
+    def put_back(self, taken: Iterable[tuple[bytes, int]]) -> None:
+        """Undo what could not be stored: these were pending. The order is mended, once: that takes long."""
+        self._offsets.update(taken)
         in_order = sorted(self._offsets.items(), key=lambda item: item[1])
         self._offsets.clear()
         self._offsets.update(in_order)

@@ -43,7 +43,7 @@ from skyrocketmq.model.names import (
     TRANSACTION_OP_TOPIC,
 )
 from skyrocketmq.ports import Clock, Disk
-from skyrocketmq.store import ConsumeQueue, MessageStore, PutResult
+from skyrocketmq.store import Buffer, MessageStore, PutResult
 from skyrocketmq.store.cold_reads import ColdReads
 from skyrocketmq.wire.properties import find_property
 from skyrocketmq.wire.records import scan_record
@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 TICK_S: Final = 1.0  # how often offsets move on, and how late a round begins at most
 QUERY_COUNT: Final = 64  # records with one id: copies of a half message that was asked about again and again
 _UNIQUE_ID: Final = names.UNIQ_KEY.encode()
-_END: Final = names.TRAN_END.encode()
+_END_OF: Final = {text: end for end, text in ENDS.items()}
 
 
 class Transactions:
@@ -120,17 +120,30 @@ class Transactions:
             await transactions._stop()
 
     async def _start(self) -> None:
-        half_offset = self._saved_offset(TRANSACTION_HALF_TOPIC, self.log.half_queue)
-        op_offset = self._saved_offset(TRANSACTION_OP_TOPIC, self.log.op_queue)
+        half_offset, op_offset = self._saved_offsets()
         await find_pending(self.log, self._store, self.reads, half_offset=half_offset, op_offset=op_offset)
         self._progress = Progress(half_offset, op_offset)
         if self.log.pending:
             logger.info("transactions are pending", extra={"count": len(self.log.pending)})
 
-    def _saved_offset(self, topic: str, queue: ConsumeQueue) -> int:
-        """Where to read; after a crash the file may be newer than the queue, and after a cleaning older."""
-        saved = self._offsets.find(group=TRANSACTION_GROUP, topic=topic, queue_id=TRANSACTION_QUEUE_ID)
-        return min(max(saved or 0, int(queue.min_offset)), int(queue.max_offset))
+    def _saved_offsets(self) -> tuple[int, int]:
+        """Where to read in the half queue and in the op queue.
+
+        Offsets that lie beyond a queue speak of another log, a longer one: that of the master whose slave this was,
+        say. What they take for over may be pending in this one, so everything is read.
+        """
+        half_queue, op_queue = self.log.half_queue, self.log.op_queue
+        half_offset, op_offset = (
+            self._offsets.find(group=TRANSACTION_GROUP, topic=topic, queue_id=TRANSACTION_QUEUE_ID) or 0
+            for topic in (TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC)
+        )
+        if half_offset > half_queue.max_offset or op_offset > op_queue.max_offset:
+            logger.warning(
+                "saved offsets of transactions are beyond the log: all half messages are looked at",
+                extra={"half_offset": half_offset, "op_offset": op_offset},
+            )
+            half_offset = op_offset = 0
+        return max(half_offset, int(half_queue.min_offset)), max(op_offset, int(op_queue.min_offset))
 
     async def _stop(self) -> None:
         try:
@@ -208,26 +221,44 @@ class Transactions:
         return self._rounds.store_again(half, message)
 
     async def _find_end(self, half: HalfMessage) -> TransactionType | None:
-        """How a transaction ended, by its mark."""
-        for properties in await self._find_by_id(TRANSACTION_OP_TOPIC, half.unique_id):
-            text = find_property(properties, _END)
-            for end, name in ENDS.items():
-                if text == name:
-                    return end
+        """How a transaction ended, by its mark.
+
+        A mark with its id may be another's, who chose the same: it counts if it names a copy of this half message.
+        """
+        for record in await self._find_by_id(TRANSACTION_OP_TOPIC, half.unique_id):
+            offset, text = self.log.records.read_mark(record)
+            end = _END_OF.get(text)
+            if end is None:
+                continue  # one that does not say how it ended
+            marked = await self.reads.run(self.log.find_half(offset))
+            if marked is not None and marked.transaction == half.transaction:
+                return end
         return None
 
     async def _was_given_up(self, half: HalfMessage) -> bool:
-        return bool(await self._find_by_id(TRANSACTION_GIVEN_UP_TOPIC, half.unique_id))
+        for letter in await self._find_by_id(TRANSACTION_GIVEN_UP_TOPIC, half.unique_id):
+            try:
+                if self.log.records.read_half(letter).transaction == half.transaction:
+                    return True
+            except MQError:
+                continue  # whatever it is, it does not speak of this one
+        return False
 
-    async def _find_by_id(self, topic: str, unique_id: bytes) -> list[bytes]:
-        """The properties of a topic's messages with this unique id, the newest first."""
+    async def _find_by_id(self, topic: str, unique_id: bytes) -> list[Buffer]:
+        """A topic's messages with this unique id, the newest first."""
         if not unique_id:
             return []
         key = unique_id.decode("utf-8", "replace")
         found = await self._store.query(topic, key, QUERY_COUNT, 0, self._clock.now_ms() + 1)
-        properties = []
+        records = []
         for record in reversed(found.records):
-            scanned = scan_record(record, 0, len(record), check_crc=False)
-            if scanned is not None and scanned[1] == topic.encode():
-                properties.append(scanned[8])
-        return [each for each in properties if find_property(each, _UNIQUE_ID) == unique_id]
+            try:
+                scanned = scan_record(record, 0, len(record))
+            except MQError as error:
+                logger.error("record about a transaction cannot be read", extra={"topic": topic, "reason": str(error)})
+                continue
+            if scanned is None or scanned[1] != topic.encode():
+                continue
+            if find_property(scanned[8], _UNIQUE_ID) == unique_id:
+                records.append(record)
+        return records

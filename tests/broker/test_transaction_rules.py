@@ -64,7 +64,7 @@ def test_the_newest_copy_stands_for_a_transaction_and_the_order_is_that_of_the_q
     assert pending.oldest() == 1
     assert pending.take(b"b", None) == 1
     assert pending.oldest() == 2
-    pending.put_back(b"b", 1)
+    pending.put_back([(b"b", 1)])
     assert list(pending) == [(b"b", 1), (b"a", 2)], "an end that was not stored is taken back, to its place"
     assert pending.find(b"b") == 1
 

@@ -276,6 +276,49 @@ async def test_an_end_that_is_not_confirmed_is_said_in_the_result() -> None:
         assert (result.state, result.is_confirmed) == (COMMIT, False)
 
 
+async def test_who_closes_the_producer_while_local_code_runs_takes_no_result_away() -> None:
+    running, may_end = asyncio.Event(), asyncio.Event()
+
+    async def execute(transaction: Transaction, arg: object) -> TransactionState:
+        running.set()
+        await may_end.wait()
+        return COMMIT
+
+    async with open_scripted() as scripted:
+        scripted.add_topic("T")
+        producer = TransactionProducer("payments", namesrv=scripted.namesrv)
+        await producer.start()
+        sending = asyncio.create_task(producer.send_in_transaction(Message("T", b"x"), execute))
+        await running.wait()
+        await producer.close()
+        may_end.set()
+        result = await sending
+        assert (result.state, result.is_confirmed, result.error) == (COMMIT, False, None)
+
+
+async def test_local_code_that_found_no_thread_before_the_producer_was_closed_is_an_error_of_its_result() -> None:
+    may_end = threading.Event()
+    ran: list[str] = []
+
+    def execute(transaction: Transaction, arg: object) -> TransactionState:
+        ran.append(transaction.id)
+        may_end.wait()
+        return COMMIT
+
+    async with open_scripted() as scripted:
+        scripted.add_topic("T")
+        producer = TransactionProducer("payments", namesrv=scripted.namesrv, thread_count=1)
+        await producer.start()
+        sending = [asyncio.create_task(producer.send_in_transaction(Message("T", b"x"), execute)) for _ in range(2)]
+        await until(lambda: producer._threads is not None and producer._threads._work_queue.qsize() == 1 and bool(ran))
+        await producer.close()
+        may_end.set()
+        results = sorted(await asyncio.gather(*sending), key=lambda result: result.state is UNKNOWN)
+        assert [result.state for result in results] == [COMMIT, UNKNOWN]
+        assert "closed" in str(results[1].error)
+        assert ran == [results[0].transaction_id]
+
+
 async def test_a_half_that_is_refused_raises_and_nothing_runs() -> None:
     async with open_scripted() as scripted:
         scripted.add_topic("T")

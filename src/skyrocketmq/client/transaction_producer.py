@@ -45,7 +45,7 @@ from skyrocketmq.client.transactions import (
     half_message,
     state_of,
 )
-from skyrocketmq.errors import IllegalArgument, MQError, broker_error
+from skyrocketmq.errors import ClientError, IllegalArgument, MQError, broker_error
 from skyrocketmq.model import Message, MessageView
 from skyrocketmq.model import properties as names
 from skyrocketmq.net import Connection, Handler
@@ -121,7 +121,8 @@ class TransactionProducer(Producer):
     ) -> TransactionResult:
         """Send the first half, run `execute(transaction, arg)`, and tell the broker how it ended.
 
-        Raises what `send` raises: then nothing was run. What `execute` raises is in the result, whose state is UNKNOWN.
+        Raises what `send` raises: then nothing was run. If the producer is closed meanwhile, the result is unconfirmed.
+        What `execute` raises is in the result, whose state is UNKNOWN.
         A half that was stored less safely than the broker is set up for is rolled back, and nothing is run.
         """
         sent = await self.send(half_message(message, self.wire_group), timeout_s=timeout_s)
@@ -140,11 +141,11 @@ class TransactionProducer(Producer):
 
     async def _end(self, message: Message, result: TransactionResult) -> TransactionResult:
         """Tell the broker. Whatever goes wrong with that is not the caller's trouble: the broker asks."""
-        instance, _ = self._started()
         sent, state = result.sent, result.state
         remark = None if result.error is None else f"the local transaction raised {result.error!r}"
         frame = end_of_sent(sent, state, self.wire_group, remark=remark)
         try:
+            instance, _ = self._started()  # it may have been closed while the local transaction ran
             address = await instance.calls.master(self._names.wrap_queue(sent.queue))
             self._trace_end(message, sent.msg_id, address, state, is_from_check=False)
             if state is TransactionState.UNKNOWN:
@@ -179,9 +180,17 @@ class TransactionProducer(Producer):
         if iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
             outcome = function(*args)
         else:
+            self._started()  # a closed producer would leave the threads behind
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(self._thread_count, thread_name_prefix="transaction")
-            outcome = await asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
+            running = asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
+            try:
+                outcome = await running
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if running.cancelled() and task is not None and not task.cancelling():
+                    raise ClientError("the producer was closed before a thread was free for this") from None
+                raise
         return await outcome if isawaitable(outcome) else outcome
 
     # -------------------------------------------------------------------------------------------------------- checking

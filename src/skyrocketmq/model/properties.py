@@ -33,7 +33,7 @@ MSG_REGION: Final = "MSG_REGION"
 TRACE_ON: Final = "TRACE_ON"
 TRANSACTION_CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
 TRAN_PREPARED_QUEUE_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
-TRAN_END: Final = "TRAN_END"  # "commit" or "rollback" on the mark that a transaction is over; ours alone
+TRAN_END: Final = "TRAN_END"  # commit, rollback, given up or replaced, on the mark of a half message; ours alone
 PUSH_REPLY_TIME: Final = "PUSH_REPLY_TIME"
 INNER_MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
 

@@ -28,7 +28,7 @@ A message says what happened, where, and what to do next.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 __all__ = [
     "BrokerError",
@@ -52,6 +52,7 @@ __all__ = [
     "StoreLocked",
     "TooManyRequests",
     "broker_error",
+    "own_copy",
 ]
 
 
@@ -221,3 +222,16 @@ class ConsumerNotOnline(BrokerError, code=206):
 def broker_error(code: int, remark: str | None, *, address: str | None = None) -> BrokerError:
     """The exception for a failed answer, of the class that belongs to its code."""
     return BrokerError.by_code.get(code, BrokerError)(code, remark, address=address)
+
+
+Error = TypeVar("Error", bound=MQError)
+
+
+def own_copy(error: Error) -> Error:
+    """The same error again, for another who waits: a traceback is not shared."""
+    made = type(error).__new__(type(error), *error.args)  # whatever its constructor takes: all of it is copied
+    made.__dict__.update(error.__dict__)
+    if notes := error.__dict__.get("__notes__"):
+        made.__notes__ = list(notes)
+    made.__cause__ = error.__cause__
+    return made

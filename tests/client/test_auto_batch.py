@@ -8,10 +8,12 @@ from skyrocketmq.client.auto_batch import BATCH_COUNT_MAX
 from skyrocketmq.client.lite_pull_consumer import LitePullConsumer
 from skyrocketmq.client.producer import Producer
 from skyrocketmq.client.send_result import SendResult, SendStatus
-from skyrocketmq.errors import IllegalArgument, MQError, NetError
+from skyrocketmq.errors import IllegalArgument, MessageIllegal, MQError, NetError, ProtocolError
 from skyrocketmq.model import Message, MessageQueue, MessageView
 from skyrocketmq.testing import FaultyLink
+from skyrocketmq.wire.codes import RequestCode
 from tests.client.cluster import Cluster, until
+from tests.client.scripted import open_scripted, refuse
 
 
 def batching(cluster: Cluster, link: FaultyLink | None = None) -> Producer:
@@ -149,3 +151,56 @@ async def test_without_the_option_every_message_has_its_turn(cluster: Cluster) -
     async with Producer("senders", namesrv=cluster.namesrv) as producer:
         results = await send_all(producer, [Message("T", b"x")] * 8)
     assert {result.queue.queue_id for result in results} == {0, 1, 2, 3}
+
+
+async def test_properties_count_so_that_no_batch_is_larger_than_a_broker_takes(cluster: Cluster) -> None:
+    cluster.create_topic("T", queues=1)
+    async with batching(cluster) as producer:
+        results = await send_all(producer, [Message("T", b"x", properties={"trace": "é" * 10_000})] * 256)
+    assert sorted(result.queue_offset for result in results) == list(range(256))
+
+
+async def test_a_batch_that_is_refused_as_illegal_is_sent_one_by_one() -> None:
+    async with open_scripted(brokers=["broker-a"]) as scripted:
+        scripted.add_topic("T")
+        broker = scripted.brokers["broker-a"]
+        broker.on(RequestCode.SEND_BATCH_MESSAGE, refuse(13, "too large"))
+        async with Producer("senders", namesrv=scripted.namesrv, auto_batch=True) as producer:
+            results = await send_all(producer, [Message("T", b"%d" % n) for n in range(5)])
+            assert [result.queue_offset for result in results] == [5] * 5
+            assert sorted(frame.body for frame in broker.frames(RequestCode.SEND_MESSAGE_V2)) == [
+                b"%d" % n for n in range(5)
+            ]
+            broker.on(RequestCode.SEND_MESSAGE_V2, refuse(13, "too large"))
+            errors = await asyncio.gather(
+                *(producer.send(Message("T", b"x")) for _ in range(3)), return_exceptions=True
+            )
+    assert [type(error) for error in errors] == [MessageIllegal] * 3
+
+
+async def test_each_sender_of_a_failed_batch_has_an_error_of_its_own() -> None:
+    async with open_scripted(brokers=["broker-a"]) as scripted:
+        scripted.add_topic("T")
+        scripted.brokers["broker-a"].on(RequestCode.SEND_BATCH_MESSAGE, refuse(16, "not for you"))
+        async with Producer("senders", namesrv=scripted.namesrv, auto_batch=True) as producer:
+            errors = await asyncio.gather(
+                *(producer.send(Message("T", b"x")) for _ in range(3)), return_exceptions=True
+            )
+    assert len({id(error) for error in errors}) == 3
+    for error in errors:
+        assert isinstance(error, MQError)
+        assert "not for you" in str(error)
+        assert vars(error)["code"] == 16
+        assert error.__notes__
+
+
+async def test_an_answer_with_too_few_ids_is_not_called_a_closed_client() -> None:
+    async with (
+        open_scripted(brokers=["broker-a"]) as scripted,  # it answers with one id, however many are sent
+        Producer("senders", namesrv=scripted.namesrv, auto_batch=True) as producer,
+    ):
+        scripted.add_topic("T")
+        errors = await asyncio.gather(*(producer.send(Message("T", b"x")) for _ in range(3)), return_exceptions=True)
+    for error in errors:
+        assert isinstance(error, ProtocolError)
+        assert "is stored" in str(error)

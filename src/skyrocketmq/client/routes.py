@@ -25,7 +25,7 @@ from skyrocketmq.client.route_rules import (
     template_route,
     writable_queues,
 )
-from skyrocketmq.errors import MQError, NoRoute
+from skyrocketmq.errors import MQError, NoRoute, own_copy
 from skyrocketmq.model import MASTER_ID, MessageQueue, TopicRoute
 from skyrocketmq.net.tasks import Tasks
 from skyrocketmq.ports import Clock
@@ -184,7 +184,7 @@ class Routes:
             raise NoRoute(f"the client is closing; the route of topic {topic} was not asked for")
         failure = self._failures.get(topic)
         if failure is not None:
-            raise type(failure)(*failure.args)  # one of its own for each who waits: a traceback is not shared
+            raise own_copy(failure)  # one for each who waits
 
     async def _ask(self, topic: str) -> None:
         self._asked_at[topic] = self._clock.monotonic()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
 import pytest
@@ -143,3 +144,61 @@ async def test_default_hooks_are_those_of_every_client_made_later(cluster: Clust
         await hooked.send(Message("T", b"1"))
         await plain.send(Message("T", b"2"))
     assert [call.group for call in hook.sends] == ["hooked"]
+
+
+class Swallowing:
+    """A hook that keeps errors to itself, which it must not."""
+
+    @contextmanager
+    def sending(self, call: SendCall) -> Iterator[None]:
+        with suppress(Exception):
+            yield
+
+    @contextmanager
+    def handling(self, call: HandlerCall) -> Iterator[None]:
+        with suppress(Exception):
+            yield
+
+
+async def test_a_hook_that_swallows_an_error_does_not_make_a_message_look_sent_or_consumed(cluster: Cluster) -> None:
+    cluster.create_topic("T", queues=1)
+    seen: list[int] = []
+
+    def fail_first(message: MessageView) -> None:
+        seen.append(message.reconsume_times)
+        if len(seen) == 1:
+            raise ValueError("as the test wants it")
+
+    hook = Swallowing()
+    consumer = PushConsumer("readers", namesrv=cluster.namesrv, consume_from="first", orderly=True, hooks=[hook])
+    consumer.subscribe("T", "*", fail_first)
+    async with Producer("senders", namesrv=cluster.namesrv, hooks=[hook], message_bytes_max=10) as producer, consumer:
+        with pytest.raises(IllegalArgument):
+            await producer.send(Message("T", b"x" * 11))
+        assert (await producer.send(Message("T", b"x"))).is_ok
+        await until(lambda: len(seen) == 2)
+
+
+async def test_a_hook_is_around_what_a_plain_function_leaves_to_be_awaited(cluster: Cluster) -> None:
+    cluster.create_topic("T", queues=1)
+    hook = Recorder()
+    seen: list[str] = []
+
+    async def later(body: bytes) -> None:
+        await asyncio.sleep(0)
+        seen.append(current.get())
+        if body == b"bad":
+            raise ValueError("as the test wants it")
+
+    def handle(message: MessageView) -> Awaitable[None]:
+        return later(message.body)
+
+    consumer = PushConsumer("readers", namesrv=cluster.namesrv, consume_from="first", hooks=[hook])
+    consumer.subscribe("T", "*", handle)
+    async with Producer("senders", namesrv=cluster.namesrv) as producer, consumer:
+        await producer.send(Message("T", b"good"))
+        await until(lambda: hook.calls and hook.calls[0].result is ConsumeResult.SUCCESS)
+        await producer.send(Message("T", b"bad"))
+        await until(lambda: hook.steps)
+    assert seen == ["hook", "hook"]
+    assert hook.steps == ["hook failed"]

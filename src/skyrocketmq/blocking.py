@@ -201,6 +201,11 @@ class Producer(_Face[AsyncProducer]):
     def _forked(self) -> None:
         self._window.begin_anew()  # what was under way at the fork is the parent's
 
+    def start(self) -> None:
+        """What `with` does at its beginning."""
+        super().start()
+        self._window.open()
+
     def send(
         self,
         message: Message,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 
 import pytest
 
 from skyrocketmq import blocking
 from skyrocketmq.client.producer import Producer
+from skyrocketmq.client.send_result import SendResult
+from skyrocketmq.client.send_window import SendWindow
 from skyrocketmq.errors import ClientError, IllegalArgument, MQError
 from skyrocketmq.model import Message
 from skyrocketmq.testing import FaultyLink
@@ -103,3 +107,110 @@ async def test_threads_have_the_same_window(cluster: Cluster) -> None:
     await asyncio.to_thread(work)
     assert max(under_way) <= 2
     assert cluster.brokers["broker-a"].store.max_offset("T", 0) == 20
+
+
+async def test_who_waits_for_room_when_the_producer_closes_hears_of_it(cluster: Cluster) -> None:
+    cluster.create_topic("T", queues=1)
+    link = FaultyLink()
+    producer = Producer("senders", namesrv=cluster.namesrv, link=link, in_flight_max=1, send_timeout_s=30)
+    await producer.start()
+    await producer.send(Message("T", b"first"))
+    link.stall()
+    begun = await producer.submit(Message("T", b"begun"))
+    waiting = [asyncio.create_task(producer.submit(Message("T", b"waiting"))) for _ in range(3)]
+    await asyncio.sleep(0.05)
+    closing = asyncio.create_task(producer.close())
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert all(isinstance(result, ClientError) and "being closed" in str(result) for result in results)
+    link.release()
+    await closing
+    assert begun.result().is_ok
+    assert cluster.brokers["broker-a"].store.max_offset("T", 0) == 2
+    async with producer:
+        await producer.submit(Message("T", b"again"))
+    assert cluster.brokers["broker-a"].store.max_offset("T", 0) == 3
+
+
+async def test_a_place_that_becomes_free_wakes_one_and_a_cancelled_one_passes_it_on() -> None:
+    window = SendWindow(1)
+    gates = [asyncio.Event() for _ in range(4)]
+    begun: list[int] = []
+
+    async def send(number: int) -> SendResult:
+        begun.append(number)
+        await gates[number].wait()
+        raise IllegalArgument(f"number {number}")
+
+    await window.begin(lambda: send(0))
+    waiting = [asyncio.create_task(window.begin(lambda n=n: send(n))) for n in (1, 2, 3)]  # type: ignore[misc]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    gates[0].set()
+    await asyncio.sleep(0.01)
+    assert begun == [0, 2]
+    gates[2].set()
+    assert waiting[2].cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    await asyncio.sleep(0.01)
+    await window.begin(lambda: send(1))
+    gates[1].set()
+    with pytest.raises(ExceptionGroup, match="3 of 3"):
+        await window.flush()
+
+
+async def test_many_who_wait_are_woken_once_each() -> None:
+    window = SendWindow(1)
+    turns = 0
+    loop = asyncio.get_running_loop()
+    create_future = loop.create_future
+
+    def counted() -> asyncio.Future[object]:
+        nonlocal turns
+        turns += 1
+        return create_future()
+
+    async def send() -> SendResult:
+        raise IllegalArgument("as the test wants it")
+
+    loop.create_future = counted  # type: ignore[method-assign]
+    try:
+        await asyncio.gather(*(window.begin(send) for _ in range(200)))
+    finally:
+        del loop.create_future
+    assert turns < 1000  # one who is woken in vain waits once more: that would be 20,000
+    with pytest.raises(ExceptionGroup):
+        await window.flush()
+
+
+async def test_threads_hear_of_closing_and_what_failed_is_logged(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.create_topic("T", queues=1)
+    outcomes: list[object] = []
+
+    def work() -> None:
+        with blocking.Producer("senders", namesrv=cluster.namesrv, message_bytes_max=10) as producer:
+            producer.submit(Message("T", b"x" * 11))
+        producer = blocking.Producer("senders", namesrv=cluster.namesrv, in_flight_max=1)
+        producer.start()
+
+        def submit_on() -> None:
+            try:
+                while True:
+                    outcomes.append(producer.submit(Message("T", b"x")).result)
+            except ClientError as error:
+                outcomes.append(error)
+
+        submitting = threading.Thread(target=submit_on)
+        submitting.start()
+        while len(outcomes) < 10:
+            time.sleep(0.001)
+        producer.close()
+        submitting.join(30)
+        assert not submitting.is_alive()
+        producer.flush()
+
+    await asyncio.to_thread(work)
+    assert caplog.messages.count("messages not sent") == 1
+    assert isinstance(outcomes[-1], ClientError)
+    assert cluster.brokers["broker-a"].store.max_offset("T", 0) == len(outcomes) - 1

@@ -147,6 +147,7 @@ class Producer(ClientLife):
             )
         self._requester = Requester(instance, self._sender)
         opened.callback(self._requester.close)
+        self._window.open()
         opened.push_async_callback(self._window.finish)
         instance.heartbeats.send_soon()
 

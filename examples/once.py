@@ -27,7 +27,7 @@ async def main(directory: Path) -> None:
     received: asyncio.Queue[str] = asyncio.Queue()
     consumer = PushConsumer("example-once-readers", namesrv=NAMESRV, consume_from="first", concurrency=1)
 
-    @once(SqliteIds(directory / "charged.db"), key=lambda message: message.keys[0])
+    @once(SqliteIds(directory / "charged.db"), key=lambda message: message.keys[0], scope="charge")
     async def charge(message: MessageView) -> None:
         charged.append(message.keys[0])
         print(f"charged {message.keys[0]}")

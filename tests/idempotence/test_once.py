@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import sqlite3
 import subprocess
 import sys
 import threading
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,8 @@ import pytest
 from skyrocketmq import ConsumeResult, Message, MessageView, PushConsumer
 from skyrocketmq.blocking import Producer
 from skyrocketmq.errors import IllegalArgument
-from skyrocketmq.idempotence import IdStore, MemoryIds, SqliteIds, message_key, once
+from skyrocketmq.idempotence import Claim, IdStore, MemoryIds, SqliteIds, message_key, once
+from skyrocketmq.model import MessageQueue
 from skyrocketmq.testing import BlockingCluster, LocalCluster
 from tests.client.messages import view
 from tests.docs_code import ROOT, python_blocks
@@ -61,7 +64,7 @@ async def called(handler: Callable[[MessageView], Any], message: MessageView) ->
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_a_message_that_comes_again_is_passed_over(store: IdStore, is_async: bool) -> None:
     seen: list[int] = []
-    handler = once(store)(made_handler(lambda message: seen.append(message.queue_offset), is_async=is_async))
+    handler = once(store, scope="s")(made_handler(lambda message: seen.append(message.queue_offset), is_async=is_async))
     for message in (view(1, UNIQ_KEY="a"), view(2, UNIQ_KEY="b"), view(3, UNIQ_KEY="a")):
         await called(handler, message)
     assert seen == [1, 2]
@@ -78,7 +81,7 @@ async def test_a_handler_that_fails_leaves_no_id(store: IdStore, is_async: bool)
             raise ValueError("as the test wants it")
         return ConsumeResult.RETRY if len(attempts) == 2 else ConsumeResult.SUCCESS
 
-    handler = once(store)(made_handler(fail_twice, is_async=is_async))
+    handler = once(store, scope="s")(made_handler(fail_twice, is_async=is_async))
     with pytest.raises(ValueError, match="as the test wants it"):
         await called(handler, view(1, UNIQ_KEY="a"))
     results = [await called(handler, view(1, UNIQ_KEY="a")) for _ in range(3)]
@@ -150,7 +153,7 @@ def test_a_duplicate_in_another_thread_waits_too(store: IdStore) -> None:
         gate.wait(10)
         return "first"
 
-    handler = once(store, busy="wait")(slow)
+    handler = once(store, scope="s", busy="wait")(slow)
     threads = [threading.Thread(target=lambda: results.append(handler(view(1, UNIQ_KEY="a")))) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -165,7 +168,7 @@ async def test_handlers_with_scopes_of_their_own_both_get_a_message(store: IdSto
     seen: list[str] = []
     for scope in ("one", "two", "one"):
         once(store, scope=scope)(lambda message: seen.append("scoped"))(view(1, UNIQ_KEY="a"))
-    by_key = once(store, key=lambda message: message.keys[0])(lambda message: seen.append("key"))
+    by_key = once(store, scope="three", key=lambda message: message.keys[0])(lambda message: seen.append("key"))
     by_key(view(1, UNIQ_KEY="x", KEYS="k"))
     by_key(view(2, UNIQ_KEY="y", KEYS="k"))
     assert seen == ["scoped", "scoped", "key"]
@@ -177,20 +180,117 @@ def test_what_once_cannot_do_is_refused(tmp_path: Path) -> None:
     def handle(message: MessageView, database: sqlite3.Connection) -> None: ...
 
     with pytest.raises(IllegalArgument, match="MemoryIds has none"):
-        once(MemoryIds(), transaction=True)(handle)  # type: ignore[call-overload]  # a checker refuses it as well
+        once(MemoryIds(), scope="s", transaction=True)(handle)  # type: ignore[call-overload]  # a checker refuses it as well
     store = SqliteIds(tmp_path / "ids.db")
     with pytest.raises(IllegalArgument, match="a plain function"):
-        once(store, transaction=True)(handle_async)
+        once(store, scope="s", transaction=True)(handle_async)
     with pytest.raises(IllegalArgument, match="one message at a time"):
-        once(store)(lambda message: None)([view(1)])  # type: ignore[arg-type]  # what a consumer with batch= would do
+        once(store, scope="s")(lambda message: None)([view(1)])  # type: ignore[arg-type]  # what a consumer with batch= would do
     store.close()
+
+
+def of_the_module(message: MessageView) -> None: ...
+
+
+class Objects:
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def handle(self, message: MessageView) -> None:
+        self.seen.append(message.queue_offset)
+
+    async def __call__(self, message: MessageView) -> None:
+        self.seen.append(message.queue_offset)
+
+
+def test_a_default_scope_that_another_handler_may_have_is_refused() -> None:
+    store = MemoryIds()
+
+    def inner(message: MessageView) -> None: ...
+
+    in_script = types.FunctionType(of_the_module.__code__, {"__name__": "__main__"})
+    partial = functools.partial(of_the_module)
+    for function in (inner, lambda message: None, in_script, partial, Objects()):
+        with pytest.raises(IllegalArgument, match="give scope="):
+            once(store)(function)
+    once(store)(of_the_module)
+    with pytest.raises(IllegalArgument, match="a handler of this store already: give scope="):
+        once(store)(of_the_module)
+    once(MemoryIds())(of_the_module)
+
+
+async def test_partial_functions_methods_and_objects_are_handlers_too(store: IdStore) -> None:
+    made = Objects()
+    handlers: list[Callable[[MessageView], Any]] = [functools.partial(made.handle), made.handle, made]
+    for number, function in enumerate(handlers):
+        handler = once(store, scope=str(number))(function)
+        for _ in range(2):
+            await called(handler, view(number, UNIQ_KEY="a"))
+    assert made.seen == [0, 1, 2]
+    with pytest.raises(IllegalArgument, match="a method is decorated when it is bound"):
+        once(store)(Objects.handle)  # type: ignore[arg-type]  # as in the body of the class
+
+
+def test_the_same_key_in_two_topics_is_two_messages_and_a_retry_is_of_its_first_topic(store: IdStore) -> None:
+    seen: list[int] = []
+    handler = once(store, scope="s", key=lambda message: message.keys[0])(lambda m: seen.append(m.queue_offset))
+    handler(view(1, KEYS="k"))
+    handler(view(2, KEYS="k", queue=MessageQueue("other", "broker-a", 0)))
+    handler(view(3, KEYS="k", RETRY_TOPIC="other", queue=MessageQueue("%RETRY%readers", "broker-a", 0)))
+    assert seen == [1, 2]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_result_that_is_none_leaves_no_claim(store: IdStore, is_async: bool) -> None:
+    handler = once(store, scope="s")(made_handler(lambda message: ConsumeResult.retry, is_async=is_async))
+    for _ in range(2):  # not put off as if somebody were at it
+        with pytest.raises(IllegalArgument, match="the handler returned"):
+            await called(handler, view(1, UNIQ_KEY="a"))
+
+
+class SlowIds(MemoryIds):
+    """Asked in a thread, as one that waits for a disk."""
+
+    is_blocking = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.gate, self.answered = threading.Event(), threading.Event(), threading.Event()
+
+    def claim(self, *values: str) -> Claim:
+        self.asked.set()
+        self.gate.wait(10)
+        claim = super().claim(*values)
+        self.answered.set()
+        return claim
+
+
+async def test_a_call_that_is_cancelled_while_it_claims_leaves_no_claim() -> None:
+    store = SlowIds()
+    seen: list[int] = []
+
+    async def handle(message: MessageView) -> None:
+        seen.append(message.queue_offset)
+
+    handler = once(store, scope="s")(handle)
+    call = asyncio.create_task(handler(view(1, UNIQ_KEY="a")))
+    await asyncio.to_thread(store.asked.wait, 10)
+    call.cancel()
+    await asyncio.sleep(0.02)
+    store.gate.set()
+    await asyncio.to_thread(store.answered.wait, 10)
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert seen == []
+    await handler(view(2, UNIQ_KEY="a"))
+    assert seen == [2]
 
 
 def test_a_transaction_that_the_handler_calls_a_failure_is_rolled_back(tmp_path: Path) -> None:
     store = SqliteIds(tmp_path / "ids.db")
     results = [ConsumeResult.RETRY, ConsumeResult.SUCCESS]
 
-    @once(store, transaction=True)
+    @once(store, transaction=True, scope="s")
     def note(message: MessageView, database: sqlite3.Connection) -> ConsumeResult:
         database.execute("CREATE TABLE IF NOT EXISTS notes (text TEXT)")
         database.execute("INSERT INTO notes VALUES (?)", (message.body.decode(),))
@@ -217,7 +317,7 @@ async def test_a_message_that_is_handed_back_and_dies_keeps_its_key(cluster: Blo
         keys.append(message_key(message))
         return keys[-1]
 
-    @once(MemoryIds(), key=key)
+    @once(MemoryIds(), key=key, scope="s")
     def fail(message: MessageView) -> None:
         attempts.append(message.reconsume_times)
         raise ValueError("as the test wants it")
@@ -239,7 +339,7 @@ async def test_a_message_that_is_redelivered_after_it_was_handled_is_passed_over
     delivered: list[bytes] = []
     store = MemoryIds()
 
-    @once(store)
+    @once(store, scope="s")
     async def handle(message: MessageView) -> None:
         handled.append(message.body)
 

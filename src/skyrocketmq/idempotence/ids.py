@@ -8,7 +8,9 @@ An id goes this way:
 
 Rule 1: `claim` is atomic: of several who ask for an id at the same moment one gets NEW and all others BUSY.
 Rule 2: an id that is finished stays so until the store forgets it by age or number.
-Rule 3: a store may be used from several threads at once.
+Rule 3: a claim belongs to its `holder`, any text that nobody else uses; `release` by another, whose claim ran out long
+        ago, changes nothing. `finish` always counts: the work has been done, whoever else is at it by now.
+Rule 4: a store may be used from several threads at once.
 """
 
 from __future__ import annotations
@@ -35,14 +37,14 @@ class IdStore(Protocol):
 
     is_blocking: bool
 
-    def claim(self, key: str) -> Claim: ...
+    def claim(self, key: str, holder: str = "") -> Claim: ...
 
     def finish(self, key: str) -> None:
         """What was claimed has been handled."""
         ...
 
-    def release(self, key: str) -> None:
-        """What was claimed has failed: whoever comes next may have it."""
+    def release(self, key: str, holder: str = "") -> None:
+        """What `holder` has claimed has failed: whoever comes next may have it."""
         ...
 
 

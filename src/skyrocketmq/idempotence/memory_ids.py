@@ -24,33 +24,34 @@ class MemoryIds:
         self._ttl_s = ttl_s
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()  # guards both
-        self._busy: set[str] = set()
+        self._busy: dict[str, str] = {}  # who holds it
         self._handled_at: OrderedDict[str, float] = OrderedDict()  # the oldest first
 
     def __len__(self) -> int:
         return len(self._handled_at)
 
-    def claim(self, key: str) -> Claim:
+    def claim(self, key: str, holder: str = "") -> Claim:
         with self._lock:
             self._forget_old()
             if key in self._handled_at:
                 return Claim.DONE
             if key in self._busy:
                 return Claim.BUSY
-            self._busy.add(key)
+            self._busy[key] = holder
             return Claim.NEW
 
     def finish(self, key: str) -> None:
         with self._lock:
-            self._busy.discard(key)
+            self._busy.pop(key, None)
             self._handled_at[key] = self._clock.monotonic()
             self._handled_at.move_to_end(key)
             while len(self._handled_at) > self._count_max:
                 self._handled_at.popitem(last=False)
 
-    def release(self, key: str) -> None:
+    def release(self, key: str, holder: str = "") -> None:
         with self._lock:
-            self._busy.discard(key)
+            if self._busy.get(key) == holder:
+                del self._busy[key]
 
     def _forget_old(self) -> None:
         oldest_kept = self._clock.monotonic() - self._ttl_s

@@ -19,15 +19,19 @@ import sqlite3
 import threading
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from inspect import isawaitable, iscoroutine, iscoroutinefunction
+from inspect import isawaitable, iscoroutine, iscoroutinefunction, signature
 from typing import Any, Final, Literal, TypeVar, overload
+from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 from skyrocketmq.client.consume_result import ConsumeResult, Verdict
 from skyrocketmq.client.handlers import result_of
+from skyrocketmq.client.uninterrupted import uninterrupted
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.idempotence.ids import Claim, IdStore, message_key
 from skyrocketmq.idempotence.sqlite_ids import SqliteIds
 from skyrocketmq.model import MessageView
+from skyrocketmq.model import properties as names
 from skyrocketmq.ports import Clock, SystemClock
 
 __all__ = ["once"]
@@ -78,17 +82,26 @@ def once(
 ) -> Callable[[Callable[..., Any]], Handler]:
     """Have a handler called once for each message, as far as `store` remembers.
 
-    `key` says which messages are the same; `scope` keeps handlers apart that share a store, and is the function's full
-    name unless it is given (give it, if the function may be renamed). `wait_s` is how long `busy="wait"` waits before
-    it is "retry" after all. For handlers of one message; lists are refused.
+    `key` says which messages of a topic are the same; `scope` keeps handlers apart that share a store, and is the
+    function's full name unless it is given. It has to be given where that name may be another's too: for functions in
+    functions or in a script that is run, objects that are called, and a second handler of a name. `wait_s` is how
+    long `busy="wait"` waits before it is "retry" after all. For handlers of one message; lists are refused.
     """
 
     def decorate(function: Callable[..., Any]) -> Handler:
-        name = f"{function.__module__}.{function.__qualname__}" if scope is None else scope
-        guard = _Guard(store, lambda message: f"{name}:{key(_checked(message))}", busy == "wait", wait_s, clock)
+        _check_arguments(function, 2 if transaction else 1)
+        name = _default_scope(function, store) if scope is None else scope
+
+        def key_of(message: MessageView) -> str:
+            own = key(_checked(message))
+            if key is message_key:
+                return f"{name}:{own}"
+            return f"{name}:{message.properties.get(names.RETRY_TOPIC) or message.topic}:{own}"
+
+        guard = _Guard(store, key_of, busy == "wait", wait_s, clock)
         if transaction:
             return _in_transaction(function, store, guard)
-        return guard.around_async(function) if iscoroutinefunction(function) else guard.around(function)
+        return guard.around_async(function) if _is_async(function) else guard.around(function)
 
     return decorate
 
@@ -109,64 +122,79 @@ class _Guard:
 
         @wraps(function)
         def called(message: MessageView) -> object:
-            key = self.key_of(message)
-            claim = store.claim(key)
+            key, holder = self.key_of(message), uuid4().hex
+            claim = store.claim(key, holder)
             for _ in range(1, self._look_count):
                 if claim is not Claim.BUSY:
                     break
                 threading.Event().wait(LOOK_AGAIN_S)
-                claim = store.claim(key)
+                claim = store.claim(key, holder)
             if claim is not Claim.NEW:
                 return _passed_over(claim)
             try:
                 outcome = function(message)
+                if isawaitable(outcome):  # a plain function around an async one: nothing has been done yet
+                    return self._settled(lambda: outcome, key, holder)
+                has_failed = _has_failed(outcome)
             except BaseException:
-                store.release(key)
+                store.release(key, holder)
                 raise
-            if isawaitable(outcome):  # a plain function around an async one: nothing has been done yet
-                return self._settled(outcome, key)
-            (store.release if _has_failed(outcome) else store.finish)(key)
+            if has_failed:
+                store.release(key, holder)
+            else:
+                store.finish(key)
             return outcome
 
         return called
 
     def around_async(self, function: Callable[[MessageView], Awaitable[object]]) -> Handler:
-        store = self._store
-
         @wraps(function)
         async def called(message: MessageView) -> object:
-            key = self.key_of(message)
-            claim = await self._ask(store.claim, key)
+            key, holder = self.key_of(message), uuid4().hex
+            claim = await self._claim(key, holder)
             for _ in range(1, self._look_count):
                 if claim is not Claim.BUSY:
                     break
                 await self._clock.sleep(LOOK_AGAIN_S)
-                claim = await self._ask(store.claim, key)
+                claim = await self._claim(key, holder)
             if claim is not Claim.NEW:
                 return _passed_over(claim)
-            return await self._settled(function(message), key)
+            return await self._settled(lambda: function(message), key, holder)
 
         return called
 
-    async def _settled(self, work: Awaitable[object], key: str) -> object:
+    async def _settled(self, work: Callable[[], Awaitable[object]], key: str, holder: str) -> object:
         """The outcome of work on a message that is claimed; the id is kept or given back by it."""
-        store = self._store
         try:
-            outcome = await work
+            outcome = await work()
+            has_failed = _has_failed(outcome)
         except BaseException:
-            await self._ask(store.release, key)
+            await self._ask(self._store.release, key, holder)
             raise
-        await self._ask(store.release if _has_failed(outcome) else store.finish, key)
+        if has_failed:
+            await self._ask(self._store.release, key, holder)
+        else:
+            await self._ask(self._store.finish, key)
         return outcome
 
-    async def _ask(self, function: Callable[[str], T], key: str) -> T:
-        return await asyncio.to_thread(function, key) if self._store.is_blocking else function(key)
+    async def _claim(self, key: str, holder: str) -> Claim:
+        try:
+            return await self._ask(self._store.claim, key, holder)
+        except asyncio.CancelledError:
+            await self._ask(self._store.release, key, holder)  # it may have become ours meanwhile
+            raise
+
+    async def _ask(self, function: Callable[..., T], *values: str) -> T:
+        """Call the store: to the end, for what its thread has begun goes on also when nobody waits for it."""
+        if not self._store.is_blocking:
+            return function(*values)
+        return await uninterrupted(asyncio.create_task(asyncio.to_thread(function, *values)))
 
 
 def _in_transaction(function: HandlerWithConnection, store: IdStore, guard: _Guard) -> Handler:
     if not isinstance(store, SqliteIds):
         raise IllegalArgument(f"only SqliteIds has transactions, {type(store).__name__} has none")
-    if iscoroutinefunction(function):
+    if _is_async(function):
         raise IllegalArgument(IS_ASYNC)
 
     @wraps(function)
@@ -195,6 +223,43 @@ class _TakeBack(Exception):
     def __init__(self, outcome: object) -> None:
         super().__init__()
         self.outcome = outcome
+
+
+def _default_scope(function: Callable[..., Any], store: IdStore) -> str:
+    """The full name of a function, if it is the only one of this name. Handlers that shared a scope by chance would
+    pass over each other's messages."""
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    if module is None or name is None or module == "__main__" or "<" in name:
+        shown = repr(function) if name is None else f"{module}.{name}"
+        raise IllegalArgument(f"{shown} is a name that other handlers may have too: give scope=, a name that stays")
+    scope = f"{module}.{name}"
+    scopes = _scopes_taken.setdefault(store, set())
+    if scope in scopes:
+        raise IllegalArgument(f"{scope} is a handler of this store already: give scope=, to each one of its own")
+    scopes.add(scope)
+    return scope
+
+
+_scopes_taken: WeakKeyDictionary[IdStore, set[str]] = WeakKeyDictionary()
+
+
+def _check_arguments(function: Callable[..., Any], count: int) -> None:
+    try:
+        made = signature(function)
+    except ValueError:  # written in C, and it does not say
+        return
+    try:
+        made.bind(*range(count))
+    except TypeError as error:
+        taken = "a message" if count == 1 else "a message and a connection"
+        raise IllegalArgument(
+            f"the handler {function!r} is called with {taken}, and takes {made}; a method is decorated when it is "
+            "bound: once(store)(self.method)"
+        ) from error
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 def _has_failed(outcome: object) -> bool:

@@ -64,6 +64,17 @@ class TestFinding:
             with pytest.raises(PartialFailure):
                 await admin.messages.by_key("T", "other")
 
+    async def test_a_place_on_a_broker_that_is_gone_is_not_just_unknown(
+        self, two_brokers: Cluster, admin_of_two: Admin
+    ) -> None:
+        two_brokers.create_topic("T", queues=1)
+        queue = MessageQueue("T", "broker-b", 0)
+        sent = await admin_of_two.messages.send(Message("T", b"one"), queue=queue)
+        address = two_brokers.brokers["broker-b"].address
+        await two_brokers.stop_broker("broker-b")
+        with pytest.raises(NotFound, match=f"could not be reached.*{address}"):
+            await admin_of_two.messages.get("T", sent.offset_msg_id)
+
     async def test_a_topic_is_read_by_time_and_tag(self, cluster: Cluster, admin: Admin) -> None:
         cluster.create_topic("T", queues=2)
         for number in range(70):

@@ -70,6 +70,67 @@ async def test_what_is_sent_is_stored_and_consumed() -> None:
             assert sorted(seen) == [b"1", b"2", b"3"]
 
 
+async def test_every_member_of_a_group_that_broadcasts_must_be_through(tmp_path: Path) -> None:
+    async with LocalCluster() as cluster:
+        await cluster.create_topic("T", queues=1)
+        await send(cluster, "T", b"1")
+        gate = asyncio.Event()
+        seen: list[str] = []
+
+        async def read(message: MessageView) -> None:
+            seen.append("quick")
+
+        async def read_late(message: MessageView) -> None:
+            await gate.wait()
+            seen.append("slow")
+
+        consumers = [
+            PushConsumer(
+                "readers",
+                namesrv=cluster.namesrv,
+                consume_from="first",
+                broadcasting=True,
+                instance_name=name,
+                offsets_directory=tmp_path / name,
+            )
+            for name in ("one", "two", "three")
+        ]
+        for consumer, handler in zip(consumers, (read, read_late, read), strict=True):
+            consumer.subscribe("T", "*", handler)
+        async with consumers[0], consumers[1], consumers[2]:
+            with pytest.raises(TimeoutError, match="group readers to consume all of T"):
+                await cluster.wait_consumed("readers", "T", timeout_s=1)
+            gate.set()
+            await cluster.wait_consumed("readers", "T")
+            assert sorted(seen) == ["quick", "quick", "slow"]
+
+
+async def test_a_topic_that_nobody_has_cannot_be_waited_for(shared: BlockingCluster) -> None:
+    with pytest.raises(IllegalArgument, match="no running broker has topic misspelt"):
+        await shared.awaitable.wait_consumed("readers", "misspelt")
+
+
+async def test_a_broker_that_is_stopped_is_named() -> None:
+    async with LocalCluster(brokers=2) as cluster:
+        await cluster.create_topic("T", queues=1)
+        await cluster.stop_broker("broker-b")
+        with pytest.raises(IllegalArgument, match="topic U cannot be made on every broker, for broker-b is stopped"):
+            await cluster.create_topic("U")
+        with pytest.raises(TimeoutError, match="1 messages of T; 0 came, and broker-b is stopped"):
+            await cluster.messages("T", count=1, timeout_s=0.05)
+        assert await cluster.messages("T") == []
+        await cluster.stop_broker("broker-a")
+        with pytest.raises(IllegalArgument, match="no broker can be asked, for broker-a and broker-b are stopped"):
+            await cluster.messages("T")
+
+
+def test_after_its_end_a_blocking_cluster_says_so() -> None:
+    with LocalCluster() as cluster:
+        cluster.create_topic("T")
+    with pytest.raises(IllegalArgument, match="has ended"):
+        cluster.messages("T")
+
+
 async def test_what_does_not_come_is_named() -> None:
     async with LocalCluster() as cluster:
         await cluster.create_topic("T")

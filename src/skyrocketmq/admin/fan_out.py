@@ -1,8 +1,9 @@
 """Asking several servers at once, and saying what came of it.
 
 Rule: whoever asks several servers gets everything, or a `PartialFailure` that names those who failed and holds what the
-others gave. Nothing is ever left out in silence. Where one server was asked, and where all fail for the same reason, it
-is that server's own error.
+others gave: no server that is registered and does not answer is left out in silence. One that the name servers have
+dropped is not known here, and not asked. Where one server was asked, and where all fail for the same reason, it is that
+server's own error.
 
 What takes several such questions uses `Steps`, so that a failure half-way has a result of the right kind: `take` goes
 on with what there is, `need` gives up.

@@ -24,7 +24,7 @@ from skyrocketmq.client.pulls import PullRequest, PullResult, Pulls, PullStatus
 from skyrocketmq.client.send_result import SendResult
 from skyrocketmq.client.sending import Sender, SendOptions
 from skyrocketmq.client.subscription import subscription_of
-from skyrocketmq.errors import BrokerError, IllegalArgument, MQError, NotFound, ProtocolError, QueryNotFound
+from skyrocketmq.errors import BrokerError, IllegalArgument, MQError, NetError, NotFound, ProtocolError, QueryNotFound
 from skyrocketmq.model import Message, MessageQueue, MessageView
 from skyrocketmq.model.flags import PULL_SUBSCRIPTION
 from skyrocketmq.model.hosts import host_text
@@ -63,14 +63,24 @@ class MessageAdmin:
 
     async def get(self, topic: str, msg_id: str) -> MessageView:
         """The message with an id of either kind; of several copies under one unique id the oldest."""
+        unreached: NetError | None = None
         try:
             found = await self.by_offset_id(msg_id)
             if found.topic == topic:
                 return found
+        except NetError as error:
+            unreached = error  # or it is the other kind, and the address in it means nothing
         except MQError:
-            pass  # no such broker or no such place: then it is the other kind
+            pass  # no such place: then it is the other kind
         steps = Steps(f"the message {msg_id}")
-        return (await steps.take(self.by_unique_id(topic, msg_id)))[0]
+        try:
+            return (await steps.take(self.by_unique_id(topic, msg_id)))[0]
+        except NotFound as error:
+            if unreached is None:
+                raise
+            raise NotFound(
+                f"{error}. If {msg_id} is an offset id, the broker that it names could not be reached: {unreached}"
+            ) from unreached
 
     async def by_offset_id(self, offset_id: str) -> MessageView:
         """The message at the place that an offset id names. Raises `NotFound`, or `NetError` if nobody is there."""

@@ -36,7 +36,7 @@ from skyrocketmq.model import MessageView, TopicConfig
 from skyrocketmq.ports import Clock, Disk, SystemClock
 from skyrocketmq.testing.blocking_cluster import BlockingCluster
 from skyrocketmq.testing.clock import ManualClock
-from skyrocketmq.testing.cluster_progress import is_consumed, stored_messages
+from skyrocketmq.testing.cluster_progress import is_consumed, is_known, stored_messages
 from skyrocketmq.testing.disk import FaultyDisk, PowerLost
 from skyrocketmq.testing.link import FaultyLink
 
@@ -171,7 +171,8 @@ class LocalCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         assert self._face is not None, "left without having been entered"
-        (thread, _), self._face = self._face, None
+        (thread, face), self._face = self._face, None
+        face.ended()
         try:
             thread.run(self.close())
         finally:
@@ -196,9 +197,21 @@ class LocalCluster:
         """The brokers that run now, by name."""
         return {broker.identity.broker_name: broker for broker in self.embedded.brokers}
 
+    @property
+    def _stopped_names(self) -> list[str]:
+        return sorted(self._links.keys() - {"namesrv"} - self.brokers.keys())
+
+    @property
+    def _stopped_text(self) -> str:
+        return f"{' and '.join(self._stopped_names)} {'is' if len(self._stopped_names) == 1 else 'are'} stopped"
+
     @_on_own_loop
     async def create_topic(self, topic: str, *, queues: int = 4) -> None:
-        """Have a topic on every broker; its route is known when this returns."""
+        """Have a topic on every broker; its route is known when this returns. `IllegalArgument` if one is stopped."""
+        if self._stopped_names:
+            raise IllegalArgument(
+                f"topic {topic} cannot be made on every broker, for {self._stopped_text}: start_broker first"
+            )
         names = set(self.brokers)
         for broker in self.embedded.brokers:
             broker.tables.topics.put(TopicConfig(topic, read_queue_nums=queues, write_queue_nums=queues))
@@ -212,20 +225,36 @@ class LocalCluster:
 
     @_on_own_loop
     async def messages(self, topic: str, *, count: int = 0, timeout_s: float = 10.0) -> list[MessageView]:
-        """What is stored of a topic, in the order of storing; waits until there are `count` of them."""
+        """What is stored of a topic, in the order of storing; waits until there are `count` of them.
+
+        Of the brokers that run: what is on one that is stopped is there again when it is. None running is an error.
+        """
+        self._refuse_all_stopped()
         found: list[MessageView] = []
 
         async def are_enough() -> bool:
             found[:] = await stored_messages(self.embedded.brokers, topic)
             return len(found) >= count
 
-        await _until(are_enough, timeout_s=timeout_s, what=lambda: f"{count} messages of {topic}; {len(found)} came")
+        def what() -> str:
+            stopped = f", and {self._stopped_text}" if self._stopped_names else ""
+            return f"{count} messages of {topic}; {len(found)} came{stopped}"
+
+        await _until(are_enough, timeout_s=timeout_s, what=what)
         return found
+
+    def _refuse_all_stopped(self) -> None:
+        if not self.embedded.brokers:
+            raise IllegalArgument(f"no broker can be asked, for {self._stopped_text}: start_broker first")
 
     @_on_own_loop
     async def wait_consumed(self, group: str, topic: str, *, timeout_s: float = 10.0) -> None:
         """Wait until a group has consumed all that is stored of a topic. A message that was handed back to be tried
-        again counts: what waits for its next attempt is in the topic `%RETRY%` + group."""
+        again counts: what waits for its next attempt is in the topic `%RETRY%` + group. Each member of a group that
+        broadcasts must be through. Raises `IllegalArgument` for a topic that no broker has."""
+        self._refuse_all_stopped()
+        if not any(is_known(broker, topic) for broker in self.embedded.brokers):
+            raise IllegalArgument(f"no running broker has topic {topic}: create_topic, or send to it, before waiting")
 
         async def is_done() -> bool:
             return await is_consumed(self.embedded.brokers, group=group, topic=topic)

@@ -11,7 +11,8 @@ from typing import Final
 
 from skyrocketmq.broker import Broker
 from skyrocketmq.errors import MQError
-from skyrocketmq.model import MessageQueue, MessageView
+from skyrocketmq.model import MessageModel, MessageQueue, MessageView
+from skyrocketmq.net import Connection
 from skyrocketmq.wire.bodies import decode_body
 from skyrocketmq.wire.bodies_clients import ConsumerStatus
 from skyrocketmq.wire.codes import RequestCode
@@ -20,7 +21,7 @@ from skyrocketmq.wire.headers_clients import ConsumerStatusHeader
 from skyrocketmq.wire.headers_codec import encode_header
 from skyrocketmq.wire.records import decode_records
 
-__all__ = ["is_consumed", "stored_messages"]
+__all__ = ["is_consumed", "is_known", "stored_messages"]
 
 READ_COUNT: Final = 32
 ASK_TIMEOUT_S: Final = 1.0
@@ -47,32 +48,45 @@ async def _messages_of_queue(broker: Broker, topic: str, queue_id: int) -> list[
     return found
 
 
+def is_known(broker: Broker, topic: str) -> bool:
+    """Whether a broker has the topic, or something that is stored of it."""
+    return broker.tables.topics.find(topic) is not None or bool(broker.store.queues.of_topic(topic))
+
+
 async def is_consumed(brokers: Iterable[Broker], *, group: str, topic: str) -> bool:
     """Whether the group has consumed everything that is stored of the topic now."""
     for broker in brokers:
-        reached: dict[MessageQueue, int] | None = None
+        known = broker.tables.consumers.find(group)
+        is_broadcast = known is not None and known.message_model is MessageModel.BROADCASTING
+        members: list[dict[MessageQueue, int]] | None = None
         for queue in broker.store.queues.of_topic(topic):
             end = int(broker.store.max_offset(topic, queue.queue_id))
             committed = broker.tables.offsets.find(group=group, topic=topic, queue_id=queue.queue_id) or 0
-            if committed >= end:
+            if end == 0 or (committed >= end and not is_broadcast):  # who broadcasts keeps its offsets to itself
                 continue
-            if reached is None:
-                reached = await _offsets_of_members(broker, group=group, topic=topic)
-            if reached.get(MessageQueue(topic, broker.identity.broker_name, queue.queue_id), 0) < end:
+            if members is None:
+                members = await _offsets_of_members(broker, group=group, topic=topic)
+            place = MessageQueue(topic, broker.identity.broker_name, queue.queue_id)
+            reached = [member.get(place, 0) for member in members] or [0]
+            if (min(reached) if is_broadcast else max(reached)) < end:
                 return False
     return True
 
 
-async def _offsets_of_members(broker: Broker, *, group: str, topic: str) -> dict[MessageQueue, int]:
-    """How far the members are, by their own account; one that does not answer has nothing to say."""
-    reached: dict[MessageQueue, int] = {}
+async def _offsets_of_members(broker: Broker, *, group: str, topic: str) -> list[dict[MessageQueue, int]]:
+    """How far each member is, by its own account; one that does not answer has nothing to say."""
+    return [
+        await _offsets_of_member(member.connection, group=group, topic=topic)
+        for member in broker.tables.consumers.members_of(group)
+    ]
+
+
+async def _offsets_of_member(connection: Connection, *, group: str, topic: str) -> dict[MessageQueue, int]:
     header = encode_header(ConsumerStatusHeader(topic=topic, group=group))
-    for member in broker.tables.consumers.members_of(group):
-        frame = Frame(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, ext=header)
-        try:
-            answer = await member.connection.request(frame, ASK_TIMEOUT_S)
-        except MQError:
-            continue
-        if answer.code == 0 and answer.body:
-            reached |= decode_body(ConsumerStatus, answer.body).message_queue_table
-    return reached
+    try:
+        answer = await connection.request(Frame(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, ext=header), ASK_TIMEOUT_S)
+    except MQError:
+        return {}
+    if answer.code or not answer.body:
+        return {}
+    return decode_body(ConsumerStatus, answer.body).message_queue_table

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Final, TypedDict
 
 from skyrocketmq.client.connection_changes import ConnectionListener
@@ -85,10 +86,20 @@ class ClientSettings:
     api_timeout_s: float = 3.0
 
 
+def _check_names(options: SharedOptions) -> None:
+    """Only a type checker knows which keyword arguments there are; who has none would not notice a misspelt one."""
+    known = SharedOptions.__annotations__
+    for name in options:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            raise TypeError(f"there is no option {name}" + (f"; did you mean {near[0]}?" if near else ""))
+
+
 def settings_from(
     namesrv: str | Sequence[str] | None, options: SharedOptions, *, environ: Mapping[str, str]
 ) -> ClientSettings:
     """The settings that these arguments and this environment mean; `IllegalArgument` for what cannot be."""
+    _check_names(options)
     given = namesrv if namesrv else environ.get("NAMESRV_ADDR", "")
     addresses = _split_addresses(given)
     unit = options.get("unit_name", "")

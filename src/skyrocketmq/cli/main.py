@@ -15,11 +15,15 @@ from skyrocketmq.cli.broker import broker
 from skyrocketmq.cli.consume import consume
 from skyrocketmq.cli.namesrv import namesrv
 from skyrocketmq.cli.produce import produce
+from skyrocketmq.cli.spark import spark
 from skyrocketmq.cli.store import store
 from skyrocketmq.cli.up import up
 from skyrocketmq.errors import MQError
 
 __all__ = ["app", "main", "mqbroker", "mqnamesrv"]
+
+# A command that reads its own options, --help among them.
+OWN_OPTIONS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": list[str]()}
 
 app = typer.Typer(
     name="skyrocketmq",
@@ -35,6 +39,7 @@ app.command()(namesrv)
 app.command()(broker)
 app.command()(produce)
 app.command()(consume)
+app.command(context_settings=OWN_OPTIONS)(spark)
 app.add_typer(bench)
 app.add_typer(store)
 

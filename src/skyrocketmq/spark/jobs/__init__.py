@@ -1,0 +1,17 @@
+"""Bulk work on messages, as functions and as `skyrocketmq spark JOB`.
+
+    from skyrocketmq.spark import session
+    from skyrocketmq.spark.jobs import archive
+
+    archive(session(), namesrv="localhost:9876", topics=["Orders"], path="archive")
+
+Each job is a module with a function of the same name, which returns a small value that says what was done. `table` has
+the list of them for the command line; `control` is how a job says how far it is and hears that it should stop;
+`failures` finds the one line that matters in an error of Spark.
+"""
+
+from __future__ import annotations
+
+from skyrocketmq.spark.jobs.control import Control, JobResult, JobStopped
+
+__all__ = ["Control", "JobResult", "JobStopped"]

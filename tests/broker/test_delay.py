@@ -264,6 +264,30 @@ async def test_hosts_of_any_kind_are_kept(tmp_path: Path, disk: Disk, clock: Man
     check(disk, config)
 
 
+async def test_each_of_those_delivered_together_keeps_its_host_and_its_count(
+    tmp_path: Path, disk: Disk, clock: ManualClock
+) -> None:
+    config = delay_config(tmp_path)
+    hosts = [STORE_HOST, bytes([10, 0, 0, 1, 0, 0, 42, 159]), HOST_V6]
+    for number, host in enumerate(hosts):
+        async with open_delays(disk, config, clock, store_host=host) as delays:
+            for count in (0, 3):
+                delays.send(2, b"%d %d" % (number, count), reconsume_times=count)
+    async with open_delays(disk, config, clock) as delays:
+        delays.send(2, b"last")
+        await clock.advance(seconds=6)
+        await delays.settle()
+        delays.send(0, b"sent")
+        *copies, last, sent = await delays.received()
+    assert [(copy.body, copy.store_host, copy.reconsume_times) for copy in copies] == [
+        (b"%d %d" % (number, count), host, count) for number, host in enumerate(hosts) for count in (0, 3)
+    ]
+    assert [(each.body, each.store_host, each.reconsume_times) for each in (last, sent)] == [
+        (b"last", STORE_HOST, 0),
+        (b"sent", STORE_HOST, 0),
+    ]
+
+
 async def test_a_delivered_message_is_not_delayed_again(delays: Delays, clock: ManualClock) -> None:
     delays.send(1)
     await clock.advance(60)

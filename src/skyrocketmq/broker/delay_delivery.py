@@ -2,7 +2,7 @@
 
 A module with a hot loop: a hundred thousand messages may fall due in one second. What they share (target queue, shape
 of the record) is worked out once and looked up; the rest of a message is copied; all of a look are one write. What is
-not plain (hosts of IPv6, a foreign store host, a message that was consumed before) takes a longer way.
+not plain (hosts of IPv6, a store with extension files) takes a longer way.
 
 Rule 1: the copy has body, properties, birth, flags and store host of the original. Its properties still say how it was
 delayed and where it belongs, as the family leaves them. New are its offsets and its store time.
@@ -59,8 +59,8 @@ class _Target(NamedTuple):
     shape: RecordShape
 
 
-_Copy: TypeAlias = tuple[Callable[..., int], tuple[Any, ...], int]
-"""What adds a message to the store, with which arguments, and how long its body is."""
+_Copy: TypeAlias = tuple[Callable[..., int], tuple[Any, ...], int, tuple[bytes, int] | None]
+"""What adds a message to the store, with which arguments, how long its body is, and `Appender.store_as` for it."""
 
 
 class DelayedCopies:
@@ -68,7 +68,7 @@ class DelayedCopies:
 
     def __init__(self, store: MessageStore, *, store_host: bytes) -> None:
         self._store = store
-        self._store_host = store_host
+        self._usual = (store_host, 0)  # this broker stored the message, and nobody has consumed it yet
         self._targets: dict[tuple[bytes, int, bytes], _Target] = {}
 
     def deliver(self, due: Sequence[DueMessage]) -> Delivered:
@@ -94,11 +94,15 @@ class DelayedCopies:
         appender = self._store.appender
         places: list[int] = []  # in the log, of each message that is done with
         refusal: Refusal | None = None
+        stored_as = self._usual
         for offset, copy in copies:
             if copy is None:
                 places.append(_NOWHERE)
                 continue
-            add, arguments, _ = copy
+            add, arguments, _, origin = copy
+            if origin is not None and origin != stored_as:
+                appender.store_as(*origin)
+                stored_as = origin
             place = add(*arguments)
             if place == REFUSED:
                 refusal = appender.refusal
@@ -138,8 +142,6 @@ class DelayedCopies:
             magic != MESSAGE_MAGIC
             or total != size
             or sys_flag & _HOSTS_V6
-            or reconsumed
-            or store_host != self._store_host
             or not topic_at >= HEAD_BYTES
             or properties_at > size
         ):
@@ -151,8 +153,10 @@ class DelayedCopies:
             return None
         before, key, after = split_unique_key(rest[_TOPIC_PART_BYTES:])
         queue, shape = self._targets.get((before, len(key), after)) or self._learn(before, key, after)
-        arguments = (queue, shape, key, body, flag, sys_flag, born_ms, born_host, 0, crc)
-        return self._store.appender.add, arguments, body_bytes
+        appender, origin = self._store.appender, (store_host, reconsumed)
+        if origin != self._usual and not appender.is_quick(shape, sys_flag, body_bytes):
+            return None
+        return appender.add, (queue, shape, key, body, flag, sys_flag, born_ms, born_host, 0, crc), body_bytes, origin
 
     def _read(self, record: Buffer) -> _Copy:
         """Any message. Raises `ProtocolError` for what is none, and for a body that has rotted."""
@@ -168,9 +172,7 @@ class DelayedCopies:
         queue, shape = self._targets.get((before, len(key), after)) or self._learn(before, key, after)
         body = bytes(record[head.size : head.size + body_bytes])
         usual = (queue, shape, key, body, flag, sys_flag, born_ms, born_host, reconsumed)
-        if store_host == self._store_host:
-            return self._store.appender.add, usual, body_bytes
-        return self._store.appender.add_special, (*usual, 0, store_host), body_bytes
+        return self._store.appender.add_special, (*usual, 0, store_host), body_bytes, None
 
     def _learn(self, before: bytes, key: bytes, after: bytes) -> _Target:
         properties = b"%b%b%b" % (before, key, after)

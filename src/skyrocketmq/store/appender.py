@@ -160,6 +160,20 @@ class Appender:
         self.refusal = self._state.refusal
         return self.refusal is None
 
+    def store_as(self, store_host: bytes, reconsume_times: int) -> None:
+        """Let records that follow, up to the next `begin`, name this host of IPv4 and say how often they were consumed.
+
+        It counts only for what `is_quick` says yes to.
+        """
+        self._stored = _stored_head(self.now_ms, store_host, reconsume_times, 0)
+        self._stored_ms = -1  # `begin` packs it anew
+
+    def is_quick(self, shape: RecordShape, sys_flag: int, body_bytes: int) -> bool:
+        """Whether `add` takes such a message, from a host of IPv4, without further looks."""
+        return not (
+            sys_flag & _SPECIAL_FLAGS or shape.is_special or body_bytes > self._body_bytes_max or self._is_all_special
+        )
+
     def add(
         self,
         queue: ConsumeQueue,

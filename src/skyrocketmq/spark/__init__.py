@@ -13,6 +13,7 @@ A map of the package, in reading order:
     finding     queues, bounds and offsets of a plan, asked of the cluster
     reading     what a reading task does
     cluster     topics, queues and offsets, as a plan needs them
+    keyed       messages by key, through the brokers' index
     pulling     a range of a queue as Arrow batches
     link        a blocking connection, for the driver and for tasks
     columns     records to Arrow columns: the one decoder

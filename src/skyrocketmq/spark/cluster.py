@@ -7,6 +7,7 @@ meantime: a streaming query asks every few seconds, for weeks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
@@ -29,12 +30,14 @@ from skyrocketmq.wire.headers_pull import (
     OffsetAnswer,
     PullMessageHeader,
     QueryConsumerOffsetHeader,
+    QueryMessageAnswer,
+    QueryMessageHeader,
     QueueHeader,
     SearchOffsetHeader,
     UpdateConsumerOffsetHeader,
 )
 
-__all__ = ["Cluster"]
+__all__ = ["Cluster", "Indexed"]
 
 SAMPLE_GROUP: Final = "skyrocketmq-spark"
 SAMPLE_COUNT: Final = 32
@@ -46,6 +49,14 @@ _PULL_ANSWERS: Final = (
     ResponseCode.PULL_RETRY_IMMEDIATELY,
     ResponseCode.PULL_OFFSET_MOVED,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """What a broker's index has of a key: records, in the order of the log, and until when it was written to."""
+
+    records: bytes
+    last_update_ms: int  # 0: there is no index
 
 
 class Cluster:
@@ -213,6 +224,19 @@ class Cluster:
         if answer.code != ResponseCode.SUCCESS:
             return b"", []
         return answer.body, walk_records(answer.body)
+
+    def indexed(self, broker: str, topic: str, key: str, *, count_max: int, begin_ms: int, end_ms: int) -> Indexed:
+        """The newest messages whose key has the hash of this one, by the index's own times. Compare what comes."""
+        header = QueryMessageHeader(topic, key, count_max, begin_ms, end_ms, False)
+        frame = Frame(RequestCode.QUERY_MESSAGE, ext=encode_header(header))
+        expected = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
+        try:
+            answer = self._request(self.address_of(broker, topic), frame, expected=expected)
+        except NetError:
+            self._brokers.pop(broker, None)  # it may be elsewhere when it is back
+            raise
+        reached = decode_header(QueryMessageAnswer, answer.ext).index_last_update_timestamp or 0
+        return Indexed(answer.body if answer.code == ResponseCode.SUCCESS else b"", reached)
 
     def committed(self, group: str, queue: MessageQueue) -> int | None:
         """How far a group is, as the broker knows it; `None` if it does not."""

@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model import MessageQueue
+from skyrocketmq.model.properties import KEY_SEPARATOR
 from skyrocketmq.net import ClientTls
 from skyrocketmq.spark.link import LinkSettings
 from skyrocketmq.spark.places import EARLIEST, LATEST, Places, offsets_from_json, queues_from_json
@@ -56,6 +57,7 @@ _SOURCE: Final = (
     "failOnDataLoss",
     "tags",
     "sql",
+    "keys",
     "group",
     "includeProperties",
 )
@@ -85,6 +87,7 @@ class SourceOptions:
     bytes_per_trigger_max: int | None = None
     partitions_min: int | None = None
     tags: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()  # looked up in the index; none: everything is read
     group: str = ""  # whose progress is shown; empty: nobody's
     with_properties: bool = True
 
@@ -98,11 +101,13 @@ class SourceOptions:
             raise IllegalArgument(f"give exactly one of subscribe, subscribePattern and assign: {said} given")
         if is_stream:
             texts.forbid("a stream has no end", "endingOffsets", "endingTimestamp")
+            texts.forbid("an index knows what was; filter a stream by array_contains(keys, ...)", "keys")
         else:
             texts.forbid(
                 "limits belong to streams", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger"
             )
         texts.forbid_both("tags", "sql")
+        texts.forbid_both("keys", "sql")
         largest, smallest = texts.count("maxOffsetsPerTrigger"), texts.count("minOffsetsPerTrigger")
         if largest is not None and smallest is not None and smallest > largest:
             raise IllegalArgument(f"minOffsetsPerTrigger {smallest} is larger than maxOffsetsPerTrigger {largest}")
@@ -129,6 +134,7 @@ class SourceOptions:
             bytes_per_trigger_max=texts.count("maxBytesPerTrigger"),
             partitions_min=texts.count("minPartitions"),
             tags=tags,
+            keys=texts.read("keys", _keys, ()),
             group=texts.find("group") or "",
             with_properties=texts.flag("includeProperties", True),
         )
@@ -300,6 +306,18 @@ def _tags(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in re.split(r"\|\||,", text) if part.strip()))
 
 
+def _keys(text: str) -> tuple[str, ...]:
+    """Keys hold no blanks, but may hold commas: then they are written as JSON."""
+    keys = _json(text, "keys with commas between them, or a JSON list", '["a", "b"]') if text.startswith("[") else None
+    if keys is None:
+        keys = [part for part in re.split(r"[,\s]+", text) if part]
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+        raise ValueError('a list of texts such as ["a", "b"] is expected')
+    if not keys or any(not key or KEY_SEPARATOR in key for key in keys):
+        raise ValueError("keys are texts without blanks")
+    return tuple(dict.fromkeys(keys))
+
+
 def _pattern(text: str) -> str:
     try:
         re.compile(text)
@@ -322,9 +340,8 @@ def _times(text: str) -> Places:
     return Places(time_ms_by_queue=offsets_from_json(_json(text, "milliseconds since 1970 or JSON"), smallest=0))
 
 
-def _json(text: str, expected: str) -> object:
+def _json(text: str, expected: str, example: str = '{"Orders": {"broker-a:0": 23}}') -> object:
     try:
         return json.loads(text)
     except ValueError as error:
-        example = '{"Orders": {"broker-a:0": 23}}'
         raise ValueError(f"{expected} such as {example} is expected ({error})") from error

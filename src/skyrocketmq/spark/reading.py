@@ -17,10 +17,11 @@ from pyspark.sql.types import StructType
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.spark.cluster import Cluster
 from skyrocketmq.spark.columns import SCHEMA
+from skyrocketmq.spark.keyed import KeyLookup, read_lookup
 from skyrocketmq.spark.options import SourceOptions
 from skyrocketmq.spark.pulling import QueueRange, read_range
 
-__all__ = ["RangesPartition", "read_ranges", "source_schema", "wanted_columns"]
+__all__ = ["RangesPartition", "read_keys", "read_ranges", "source_schema", "wanted_columns"]
 
 
 class RangesPartition(InputPartition):
@@ -62,6 +63,12 @@ def read_ranges(
                 chosen = _with_tags(batch, options.tags).select(list(columns)) if options.tags else batch
                 if chosen.num_rows:
                     yield chosen
+
+
+def read_keys(options: SourceOptions, lookup: KeyLookup, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The messages of a lookup."""
+    with Cluster(options.name_servers, options.link) as cluster:
+        yield from read_lookup(cluster, lookup, options, columns)
 
 
 def _with_tags(batch: pa.RecordBatch, tags: Sequence[str]) -> pa.RecordBatch:

@@ -28,10 +28,11 @@ from skyrocketmq.model import MessageQueue
 from skyrocketmq.spark.cluster import Cluster
 from skyrocketmq.spark.filters import Narrowing, narrowing_of
 from skyrocketmq.spark.finding import bounds_of, chosen_queues, offsets_of
+from skyrocketmq.spark.keyed import KeyLookup, plan_lookups
 from skyrocketmq.spark.options import SinkOptions, SourceOptions
 from skyrocketmq.spark.places import Offsets
 from skyrocketmq.spark.planning import clip, ranges_between, split
-from skyrocketmq.spark.reading import RangesPartition, read_ranges, source_schema, wanted_columns
+from skyrocketmq.spark.reading import RangesPartition, read_keys, read_ranges, source_schema, wanted_columns
 from skyrocketmq.spark.sink import RocketMQStreamWriter, RocketMQWriter
 from skyrocketmq.spark.stream import RocketMQStreamReader
 
@@ -85,11 +86,30 @@ class RocketMQReader(DataSourceReader):
             admitted = [queue for queue in bounds if narrowing.admits(queue) and starts[queue] < ends[queue]]
             starts, ends = _narrowed(cluster, narrowing, admitted, starts, ends)
         ranges = ranges_between(starts, ends)
+        if options.keys:
+            begin_ms, end_ms = _times(options, narrowing, ends)
+            lookups = plan_lookups(ranges, options.keys, options.partitions_min, begin_ms=begin_ms, end_ms=end_ms)
+            return [InputPartition(lookup) for lookup in lookups]
         return [RangesPartition(part) for part in split(ranges, options.partitions_min)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition.value, KeyLookup):
+            return read_keys(self._options, partition.value, self._columns)
         ranges = partition.value or ()  # Spark makes a partition of its own where a plan has none
         return read_ranges(self._options, ranges, self._columns)
+
+
+def _times(
+    options: SourceOptions, narrowing: Narrowing, queues: Iterable[MessageQueue]
+) -> tuple[int | None, int | None]:
+    """Between which times of storing all wanted messages are, as far as that was said: lookups need not go further."""
+    starts = [options.starting.time_of(queue) for queue in queues]
+    ends = [options.ending.time_of(queue) for queue in queues]
+    low = [min((time or 0 for time in starts), default=0), narrowing.store_ms.low or 0]
+    high = [max(time for time in ends if time is not None)] if ends and None not in ends else []
+    if narrowing.store_ms.high is not None:
+        high.append(narrowing.store_ms.high)
+    return max(low), min(high, default=None)
 
 
 def _with_tags(options: SourceOptions, narrowing: Narrowing) -> SourceOptions:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,13 +17,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from skyrocketmq import Message, MessageView
 from skyrocketmq.blocking import Producer
-from skyrocketmq.errors import IllegalArgument, NoRoute
+from skyrocketmq.errors import IllegalArgument, NetError, NoRoute
 from skyrocketmq.spark import sink
+from skyrocketmq.spark.cluster import Cluster
+from skyrocketmq.spark.link import LinkSettings
 from skyrocketmq.spark.once import ROW_ID, TaskPlace
 from skyrocketmq.spark.sending import WriteFailed
 from skyrocketmq.spark.sink import RocketMQStreamWriter, RocketMQWriter, Written
 from skyrocketmq.spark.source import RocketMQDataSource
 from skyrocketmq.testing import BlockingCluster, LocalCluster
+from skyrocketmq.testing.link import Direction, FaultyConnection
 
 ONCE = {"mode": "effectively-once"}
 KINDS = {
@@ -278,3 +283,74 @@ def test_a_batch_write_with_a_name_is_done_once(
     assert write(cluster, rows, topic=topic, sinkId="load of monday", **ONCE) == Written(2)
     assert write(cluster, rows, topic=topic, sinkId="load of monday", **ONCE) == Written(0, 2)
     assert write(cluster, rows, topic=topic, sinkId="load of tuesday", **ONCE) == Written(2)
+
+
+def losing_answers(cluster: BlockingCluster, topic: str) -> Iterator[pa.RecordBatch]:
+    """Rows whose task loses its connections when the brokers have stored some, and have not been able to say so."""
+
+    def tasks() -> list[FaultyConnection]:
+        """The connections that brokers accepted: not theirs to the name server."""
+        links = [cluster.awaitable.link(name) for name in ("broker-a", "broker-b")]
+        return [one for link in links for one in link.connections if one._real.get_extra_info("sockname")[1] in ports]
+
+    async def mute() -> None:
+        for one in tasks():
+            one.stall(Direction.OUT)
+
+    async def cut() -> None:
+        for one in tasks():
+            one.cut()
+
+    with Cluster([cluster.namesrv], LinkSettings()) as known:
+        ports = {int(known.address_of(name, topic).split(":")[1]) for name in ("broker-a", "broker-b")}
+
+    def stored_count() -> int:
+        return len(asyncio.run_coroutine_threadsafe(cluster.awaitable.messages(topic), loop).result(10))
+
+    loop = cluster.awaitable._loop
+    assert loop is not None
+    yield table(body=[f"first {number}" for number in range(6)])
+    before = stored_count()
+    asyncio.run_coroutine_threadsafe(mute(), loop).result(10)
+    yield table(body=[f"second {number}" for number in range(6)])
+    deadline = time.monotonic() + 10
+    while stored_count() < before + 5 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    asyncio.run_coroutine_threadsafe(cut(), loop).result(10)
+    yield table(body=[f"third {number}" for number in range(6)])
+
+
+SENT = sorted(f"{part} {number}" for part in ("first", "second", "third") for number in range(6))
+
+
+def test_what_a_broker_stored_without_saying_so_is_not_sent_again(
+    cluster: BlockingCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink, "task_place", lambda: TaskPlace(None, 0, 0))
+    task = writer(cluster, table(body=["x"]), topic=topic, batchBytes="300", sinkId="cut off", **ONCE)
+    assert task.write(losing_answers(cluster, topic)) == Written(len(SENT))
+    assert bodies(cluster, topic) == SENT
+
+
+def test_at_least_once_sends_again_what_was_not_answered(cluster: BlockingCluster, topic: str) -> None:
+    task = writer(cluster, table(body=["x"]), topic=topic, batchBytes="60")
+    assert task.write(losing_answers(cluster, topic)) == Written(len(SENT))
+    found = bodies(cluster, topic)
+    assert sorted(set(found)) == SENT
+    assert len(found) > len(SENT), "or the test above shows nothing"
+
+
+def test_a_task_that_cannot_find_out_what_is_stored_fails_and_says_so(
+    cluster: BlockingCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink, "task_place", lambda: TaskPlace(None, 0, 0))
+    task = writer(cluster, table(body=["x"]), topic=topic, retries="1", sinkId="gone", **ONCE)
+    again = writer(cluster, table(body=["x"]), topic=topic, retries="1", sinkId="gone", **ONCE)
+    cluster.stop_broker("broker-b")
+    try:
+        with pytest.raises(NetError, match=f"what was written to {topic} cannot be read back: 2 attempts failed"):
+            task.write(iter([table(body=["x"])]))
+    finally:
+        cluster.start_broker("broker-b")
+    assert bodies(cluster, topic) == [], "or it might be there twice"
+    assert again.write(iter([table(body=["x"])])) == Written(1)

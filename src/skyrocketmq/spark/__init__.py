@@ -15,6 +15,7 @@ A map of the package, in reading order:
     cluster     topics, queues and offsets, as a plan needs them
     keyed       messages by key, through the brokers' index
     pulling     a range of a queue as Arrow batches
+    patience    asking a broker again that is away
     link        a blocking connection, for the driver and for tasks
     columns     records to Arrow columns: the one decoder
 

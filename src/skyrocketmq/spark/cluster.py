@@ -230,11 +230,7 @@ class Cluster:
         header = QueryMessageHeader(topic, key, count_max, begin_ms, end_ms, False)
         frame = Frame(RequestCode.QUERY_MESSAGE, ext=encode_header(header))
         expected = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
-        try:
-            answer = self._request(self.address_of(broker, topic), frame, expected=expected)
-        except NetError:
-            self._brokers.pop(broker, None)  # it may be elsewhere when it is back
-            raise
+        answer = self._request(self.address_of(broker, topic), frame, expected=expected)
         reached = decode_header(QueryMessageAnswer, answer.ext).index_last_update_timestamp or 0
         return Indexed(answer.body if answer.code == ResponseCode.SUCCESS else b"", reached)
 
@@ -268,5 +264,10 @@ class Cluster:
                 return link.request(frame, expected=expected)
             except NetError:  # it may have ended while nobody was looking
                 self._links.pop(address).close()
-        link = self._links[address] = BlockingLink(address, self._settings)
-        return link.request(frame, expected=expected)
+        try:
+            link = self._links[address] = BlockingLink(address, self._settings)
+            return link.request(frame, expected=expected)
+        except NetError:
+            # A broker may be elsewhere when it is back: its name is looked up again.
+            self._brokers = {name: known for name, known in self._brokers.items() if known != address}
+            raise

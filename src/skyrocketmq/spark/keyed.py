@@ -26,14 +26,15 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from skyrocketmq.errors import MQError, NetError, NoRoute
+from skyrocketmq.errors import MQError
 from skyrocketmq.model import MessageQueue
 from skyrocketmq.model.numbers import INT64_MAX
 from skyrocketmq.ports import pause
 from skyrocketmq.spark.cluster import Cluster
 from skyrocketmq.spark.columns import columns_of, walk_records
 from skyrocketmq.spark.options import SourceOptions
-from skyrocketmq.spark.pulling import RETRY_PAUSE_S, QueueRange, read_range
+from skyrocketmq.spark.patience import persistently
+from skyrocketmq.spark.pulling import QueueRange, read_range
 
 __all__ = ["KeyLookup", "NoIndex", "plan_lookups", "read_lookup"]
 
@@ -202,20 +203,13 @@ class _Asking:
         return within is not None and within.start <= offset < within.end
 
     def _persistently(self, ask: Callable[[], T]) -> T:
-        """Ask, again after each failure of the network, until the retries are used up."""
-        failures = 0
-        while True:
-            try:
-                return ask()
-            except (NetError, NoRoute) as error:
-                failures += 1
-                if failures > self._options.pull.retry_count_max:
-                    lookup = self._lookup
-                    raise NetError(
-                        f"keys of {lookup.topic} were looked up at broker {lookup.broker}, then {failures} attempts "
-                        f"failed: {error}"
-                    ) from error
-                self._sleep(RETRY_PAUSE_S)
+        lookup = self._lookup
+        return persistently(
+            ask,
+            retry_count_max=self._options.pull.retry_count_max,
+            what=f"keys of {lookup.topic} were looked up at broker {lookup.broker}",
+            sleep=self._sleep,
+        )
 
 
 def _oldest_ms(found: pa.RecordBatch) -> int:

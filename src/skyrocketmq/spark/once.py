@@ -13,25 +13,35 @@ epoch n was recorded and before Spark has noted it, epoch n is repeated, and its
 
 Rule 1: a record that is too old only makes more to read; ids name their epoch, so no other one is mistaken for it.
 Rule 2: recorded is the offset plus one, since brokers answer 0 for a group that they do not know.
+Rule 3: what cannot be read back now is waited for, and then an error: rows are not written again on suspicion.
+Rule 4: requests of an attempt that died may still be on their way to a broker. So a task that is begun again, or has
+lost a connection, looks only after a pause.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+import pyarrow as pa
 from pyspark import TaskContext
 
+from skyrocketmq.model import MessageQueue
+from skyrocketmq.ports import pause
 from skyrocketmq.spark.cluster import Cluster
 from skyrocketmq.spark.options import SinkOptions
+from skyrocketmq.spark.patience import RETRY_PAUSE_S, persistently
 from skyrocketmq.spark.places import Offsets
 from skyrocketmq.spark.pulling import PullOptions, QueueRange, read_range
 
 __all__ = ["ROW_ID", "Epochs", "RowIds", "TaskPlace", "task_place"]
+
+T = TypeVar("T")
 
 ROW_ID: Final = "SPARK_ROW_ID"
 _BATCH_ID: Final = "streaming.sql.batchId"  # where Spark tells its tasks which batch of a stream they belong to
@@ -89,21 +99,41 @@ class Epochs:
         return f"{self.sink}-{'batch' if place.epoch is None else place.epoch}"
 
     def ids_there(self, cluster: Cluster, place: TaskPlace, prefix: str) -> set[str]:
-        """The ids of this epoch's rows that an earlier attempt has written."""
+        """The ids of this epoch's rows that an earlier attempt has written. Raises `NetError`."""
+        ends = self.ends
+        if place.attempt:  # it was begun in this run already, and has to see what it wrote itself
+            pause(RETRY_PAUSE_S)
+            ends = self._ends(cluster, {*self.ends, *self._patiently(partial(cluster.queues, self.topic))})
         found: set[str] = set()
-        for queue in cluster.queues(self.topic):
-            recorded = cluster.committed(self._group(place.epoch), queue) or 0
-            start = max(recorded - 1, cluster.min_offset(queue), 0)
-            # A task that was begun again in this run has to see what it wrote itself.
-            end = cluster.max_offset(queue) if place.attempt else self.ends.get(queue, 0)
+        for batch in self._read_back(cluster, place, ends, "properties"):
+            ids = (dict(pairs).get(ROW_ID, "") for pairs in batch.column(0).to_pylist())
+            found.update(row_id for row_id in ids if row_id.startswith(prefix))
+        return found
+
+    def stored(
+        self, cluster: Cluster, place: TaskPlace, queues: Iterable[MessageQueue], msg_ids: AbstractSet[str]
+    ) -> set[str]:
+        """Which of these messages the queues have. Raises `NetError`."""
+        found: set[str] = set()
+        for batch in self._read_back(cluster, place, self._ends(cluster, queues), "msg_id"):
+            found |= msg_ids & set(batch.column(0).to_pylist())
+        return found
+
+    def _ends(self, cluster: Cluster, queues: Iterable[MessageQueue]) -> Offsets:
+        return {queue: self._patiently(partial(cluster.max_offset, queue)) for queue in queues}
+
+    def _read_back(self, cluster: Cluster, place: TaskPlace, ends: Offsets, column: str) -> Iterator[pa.RecordBatch]:
+        """A column of what was written since the epoch before, up to these ends."""
+        for queue, end in sorted(ends.items()):
+            recorded = self._patiently(partial(cluster.committed, self._group(place.epoch), queue)) or 0
+            start = max(recorded - 1, self._patiently(partial(cluster.min_offset, queue)), 0)
             wanted = QueueRange(queue.topic, queue.broker_name, queue.queue_id, start, end)
             connect = partial(cluster.connect, queue.broker_name, queue.topic)
-            for batch in read_range(connect, wanted, self.pull, ("properties",)):
-                for pairs in batch.column(0).to_pylist():
-                    row_id = dict(pairs).get(ROW_ID, "")
-                    if row_id.startswith(prefix):
-                        found.add(row_id)
-        return found
+            yield from read_range(connect, wanted, self.pull, (column,))
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        what = f"what was written to {self.topic} cannot be read back"
+        return persistently(ask, retry_count_max=self.pull.retry_count_max, what=what)
 
     def _group(self, epoch: int | None) -> str:
         return f"{_GROUP}-{self.sink}-{'batch' if epoch is None else epoch % 2}"

@@ -24,6 +24,7 @@ from skyrocketmq.model.flags import PULL_SUBSCRIPTION
 from skyrocketmq.ports import pause
 from skyrocketmq.spark.columns import columns_of, walk_records
 from skyrocketmq.spark.link import BlockingLink
+from skyrocketmq.spark.patience import RETRY_PAUSE_S
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_codec import decode_header, encode_header
@@ -36,7 +37,6 @@ PULL_COUNT: Final = 1024  # what is asked for; brokers give 32 unless they are c
 GUESS_COUNT: Final = 32
 BATCH_ROWS: Final = 4096
 BATCH_BYTES: Final = 4 << 20
-RETRY_PAUSE_S: Final = 1.0
 
 _QUEUE_OFFSET_AT: Final = 20  # within a record
 

@@ -3,7 +3,8 @@
 Rule 1: a message counts as written once a broker has said so; `finish` returns only then.
 Rule 2: messages with a sharding key keep their order: they have their queue, and one request is under way to it.
 Rule 3: after a failure of the network what was under way is sent again, elsewhere if it has no queue of its own. It may
-have been stored the first time: at least once.
+have been stored the first time: at least once. Who wants it once gives `stored`, which is asked before: until the
+broker can say what it has, nothing is sent again, neither there nor elsewhere.
 Rule 4: memory is bounded: one batch for each queue that has keys, one for each topic, and the window.
 """
 
@@ -11,8 +12,10 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TypeAlias
 
 from skyrocketmq.client.identity import local_ip
 from skyrocketmq.client.outgoing import Outgoing, SendFrames, join_packed, pack_message
@@ -27,12 +30,14 @@ from skyrocketmq.ports import SystemClock, pause
 from skyrocketmq.spark.cluster import Cluster
 from skyrocketmq.spark.link import BlockingLink
 from skyrocketmq.spark.options import SinkOptions
+from skyrocketmq.spark.patience import RETRY_PAUSE_S
 from skyrocketmq.wire.batches import ENTRY_BYTES_MIN
 from skyrocketmq.wire.ids import UniqueIdGenerator
 
 __all__ = ["Sending", "WriteFailed"]
 
-RETRY_PAUSE_S: Final = 1.0
+Stored: TypeAlias = Callable[[AbstractSet[MessageQueue], AbstractSet[str]], AbstractSet[str]]
+"""Which of the messages with these ids the queues have."""
 
 
 class WriteFailed(MQError):
@@ -51,20 +56,23 @@ class _Batch:
 
 @dataclass(slots=True)
 class _Request:
-    """A request under way."""
+    """A request under way. It keeps its messages apart only where they may have to be looked for."""
 
     outgoing: Outgoing
     queue: MessageQueue
     is_ordered: bool
     message_count: int
+    parts: Sequence[Outgoing] = ()
     failure_count: int = 0
+    is_uncertain: bool = False  # it was sent, and nothing came back
 
 
 class Sending:
     """One task's way to the brokers. Use it in `with`, and call `finish` at the end."""
 
-    def __init__(self, cluster: Cluster, options: SinkOptions) -> None:
+    def __init__(self, cluster: Cluster, options: SinkOptions, *, stored: Stored | None = None) -> None:
         self._cluster = cluster
+        self._stored = stored
         self._options = options
         self._clock = SystemClock()
         chance = random.SystemRandom()
@@ -91,7 +99,7 @@ class Sending:
         packed = pack_message(message, ids=self._ids, now_ms=self._clock.now_ms())
         if message.delay_level:  # no batch takes it
             self._flush(queue or message.topic)
-            self._send(packed, queue, message.topic, 1)
+            self._send([packed], queue, message.topic)
             return
         place = queue or message.topic
         size = ENTRY_BYTES_MIN + len(packed.body) + 4 * len(packed.properties)
@@ -116,12 +124,12 @@ class Sending:
     def _flush(self, place: MessageQueue | str) -> None:
         batch = self._batches.pop(place, None)
         if batch is not None:
-            alone = len(batch.packed) == 1
-            outgoing = batch.packed[0] if alone else join_packed(batch.packed, wait_for_store=True)
-            self._send(outgoing, batch.queue, batch.topic, len(batch.packed))
+            self._send(batch.packed, batch.queue, batch.topic)
 
-    def _send(self, outgoing: Outgoing, queue: MessageQueue | None, topic: str, count: int) -> None:
-        request = _Request(outgoing, queue or self._next_queue(topic), queue is not None, count)
+    def _send(self, packed: Sequence[Outgoing], queue: MessageQueue | None, topic: str) -> None:
+        request = _Request(_joined(packed), queue or self._next_queue(topic), queue is not None, len(packed))
+        if self._stored is not None:
+            request.parts = packed
         while len(self._under_way) >= self._options.window or (request.is_ordered and self._is_busy(request.queue)):
             self._receive()
         self._start(request)
@@ -137,10 +145,14 @@ class Sending:
                 link = self._links.get(broker)
                 if link is None:
                     link = self._links[broker] = self._cluster.connect(broker, request.queue.topic)
+                request.is_uncertain = True
                 number = link.send(self._frames.frame(request.outgoing, request.queue, born_ms=self._clock.now_ms()))
             except NetError as error:
                 self._lose(broker, error)
                 self._move(request, error)
+                self._settle(request)
+                if not request.message_count:
+                    return
                 continue
             self._under_way[broker, number] = request
             return
@@ -161,6 +173,7 @@ class Sending:
         except BrokerError as error:
             if error.code not in FAILED_CODES:
                 raise self._failed(request, error) from error
+            request.is_uncertain = False
             pause(RETRY_PAUSE_S)
             self._move(request, error)
             self._start(request)
@@ -177,14 +190,31 @@ class Sending:
         pause(RETRY_PAUSE_S)
         for request in requests:
             self._move(request, error)
-            self._start(request)
+            self._settle(request)
+            if request.message_count:
+                self._start(request)
+
+    def _settle(self, request: _Request) -> None:
+        """Take out of a request what the broker has stored without saying so, if that matters."""
+        if self._stored is None or not request.is_uncertain:
+            return
+        wanted = {part.msg_id for part in request.parts}
+        try:
+            there = self._stored({request.queue}, wanted)
+        except NetError as error:
+            raise self._failed(request, error) from error
+        left = [part for part in request.parts if part.msg_id not in there]
+        self.written_count += request.message_count - len(left)
+        request.message_count, request.parts, request.is_uncertain = len(left), left, False
+        if left:
+            request.outgoing = _joined(left)
 
     def _move(self, request: _Request, error: MQError) -> None:
         """Count a failure, and find another broker for what has no queue of its own."""
         request.failure_count += 1
         if request.failure_count > self._options.retry_count_max:
             raise self._failed(request, error) from error
-        if request.is_ordered:
+        if request.is_ordered or (request.is_uncertain and self._stored is not None):
             return
         try:
             queues = self._cluster.writable_queues(request.queue.topic)
@@ -218,3 +248,7 @@ class Sending:
         queues = self._queues_of(topic)
         self._turn += 1
         return queues[self._turn % len(queues)]
+
+
+def _joined(packed: Sequence[Outgoing]) -> Outgoing:
+    return packed[0] if len(packed) == 1 else join_packed(packed, wait_for_store=True)

@@ -16,8 +16,10 @@ error. Rows are written at least once: a task that is repeated writes its rows a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -109,21 +111,29 @@ class _Writer:
         return Cluster(self._options.name_servers, self._options.link)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        with self._cluster() as cluster, closing(Sending(cluster, self._options)) as sending:
-            skipped_count = 0
-            ids: RowIds | None = None
-            if self._epochs is not None:
-                place = task_place()
-                ids = RowIds(self._epochs.label(place), place, self._options)
-                there = self._epochs.ids_there(cluster, place, ids.prefix)
-            for batch in iterator:
+        epochs = self._epochs
+        with self._cluster() as cluster:
+            if epochs is None:
+                return self._write(iterator, Sending(cluster, self._options), None, frozenset())
+            place = task_place()
+            ids = RowIds(epochs.label(place), place, self._options)
+            there = epochs.ids_there(cluster, place, ids.prefix)
+            sending = Sending(cluster, self._options, stored=partial(epochs.stored, cluster, place))
+            return self._write(iterator, sending, ids, there)
+
+    def _write(
+        self, batches: Iterator[pa.RecordBatch], sending: Sending, ids: RowIds | None, there: AbstractSet[str]
+    ) -> Written:
+        skipped_count = 0
+        with closing(sending):
+            for batch in batches:
                 for row_id, message, sharding_key in self._messages(batch, ids):
                     if row_id is not None and row_id in there:
                         skipped_count += 1
                         continue
                     sending.add(message, sharding_key)
             sending.finish()
-            return Written(sending.written_count, skipped_count)
+        return Written(sending.written_count, skipped_count)
 
     def _messages(self, batch: pa.RecordBatch, ids: RowIds | None) -> Iterable[tuple[str | None, Message, str | None]]:
         columns = {name: batch.column(name).to_pylist() for name in self._columns}

@@ -6,6 +6,7 @@ import asyncio
 import pickle
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -288,6 +289,10 @@ def test_a_batch_write_with_a_name_is_done_once(
 def losing_answers(cluster: BlockingCluster, topic: str) -> Iterator[pa.RecordBatch]:
     """Rows whose task loses its connections when the brokers have stored some, and have not been able to say so."""
 
+    loop = cluster.awaitable._loop
+    assert loop is not None
+    run = partial(asyncio.run_coroutine_threadsafe, loop=loop)
+
     def tasks() -> list[FaultyConnection]:
         """The connections that brokers accepted: not theirs to the name server."""
         links = [cluster.awaitable.link(name) for name in ("broker-a", "broker-b")]
@@ -305,18 +310,16 @@ def losing_answers(cluster: BlockingCluster, topic: str) -> Iterator[pa.RecordBa
         ports = {int(known.address_of(name, topic).split(":")[1]) for name in ("broker-a", "broker-b")}
 
     def stored_count() -> int:
-        return len(asyncio.run_coroutine_threadsafe(cluster.awaitable.messages(topic), loop).result(10))
+        return len(run(cluster.awaitable.messages(topic)).result(10))
 
-    loop = cluster.awaitable._loop
-    assert loop is not None
     yield table(body=[f"first {number}" for number in range(6)])
     before = stored_count()
-    asyncio.run_coroutine_threadsafe(mute(), loop).result(10)
+    run(mute()).result(10)
     yield table(body=[f"second {number}" for number in range(6)])
     deadline = time.monotonic() + 10
     while stored_count() < before + 5 and time.monotonic() < deadline:
         time.sleep(0.02)
-    asyncio.run_coroutine_threadsafe(cut(), loop).result(10)
+    run(cut()).result(10)
     yield table(body=[f"third {number}" for number in range(6)])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -202,11 +203,13 @@ def test_a_group_shows_how_far_the_query_is(
     cluster.wait_consumed("pipeline", topic)
 
 
+@pytest.mark.parametrize("is_assigned", [False, True])
 def test_a_broker_that_is_away_does_not_end_the_query(
-    begin: Begin, cluster: BlockingCluster, producer: Producer, topic: str
+    begin: Begin, cluster: BlockingCluster, producer: Producer, topic: str, is_assigned: bool
 ) -> None:
     fill(producer, topic, 3)
-    query = begin(topic, startingOffsets="earliest", group="pipeline")
+    chosen = {"subscribe": "", "assign": json.dumps({topic: ["broker-a:0"]})} if is_assigned else {}
+    query = begin(topic, startingOffsets="earliest", group="pipeline", **chosen)
     cluster.stop_broker("broker-a")
     try:
         before = query.start

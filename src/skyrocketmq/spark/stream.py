@@ -174,6 +174,9 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _bounds(self, starts: Mapping[MessageQueue, int]) -> dict[MessageQueue, Bounds]:
         """What the queues have that are there now; the others stay where they are."""
+        assigned = self._options.assigned
+        if assigned and starts:  # they were all there at the beginning: one that is not, is away
+            return self._bounds_of(assigned)
         cluster = self._driver_cluster()
         try:
             queues = chosen_queues(cluster, self._options)
@@ -189,7 +192,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for queue in queues:
             try:
                 bounds |= bounds_of(self._driver_cluster(), [queue])
-            except NetError as error:
+            except (NetError, NoRoute) as error:
                 logger.warning("queue cannot be seen now", extra={"queue": str(queue), "reason": str(error)})
         return bounds
 

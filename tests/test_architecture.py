@@ -30,6 +30,7 @@ PARTS = [
     "client",
     "idempotence",
     "admin",
+    "blocking",
     "dashboard",
     "spark",
     "embedded",

@@ -26,28 +26,17 @@ from skyrocketmq.admin.name_servers import KeyValueAdmin, NameServerAdmin
 from skyrocketmq.admin.offsets import OffsetAdmin
 from skyrocketmq.admin.topics import TopicAdmin
 from skyrocketmq.admin.traffic import TrafficAdmin
+from skyrocketmq.blocking.face import Face, same_arguments
 from skyrocketmq.loop_thread import LoopThread
 
-__all__ = [
-    "Accounts",
-    "Brokers",
-    "Cluster",
-    "DeadLetters",
-    "Groups",
-    "KeyValues",
-    "Messages",
-    "NameServers",
-    "Offsets",
-    "Topics",
-    "Traffic",
-]
+__all__ = ["Admin"]
 
 P = ParamSpec("P")
 Part = TypeVar("Part")
 Value = TypeVar("Value")
 
 
-class _Face(Generic[Part]):
+class _Member(Generic[Part]):
     """One member of an `Admin`: `running` gives the thread that it runs on, and the asyncio `Admin`."""
 
     def __init__(
@@ -63,9 +52,9 @@ class _Face(Generic[Part]):
 
 def _blocking(
     method: Callable[Concatenate[Part, P], Coroutine[Any, Any, Value]],
-) -> Callable[Concatenate[_Face[Part], P], Value]:
+) -> Callable[Concatenate[_Member[Part], P], Value]:
     @functools.wraps(method)
-    def call(self: _Face[Part], /, *args: P.args, **kwargs: P.kwargs) -> Value:
+    def call(self: _Member[Part], /, *args: P.args, **kwargs: P.kwargs) -> Value:
         thread, part = self._part()
         return thread.run(method(part, *args, **kwargs))
 
@@ -74,11 +63,11 @@ def _blocking(
 
 def _iterating(
     method: Callable[Concatenate[Part, P], AsyncIterator[Value]],
-) -> Callable[Concatenate[_Face[Part], P], Iterator[Value]]:
+) -> Callable[Concatenate[_Member[Part], P], Iterator[Value]]:
     """What is fetched step by step is so here too: one pull at a time, however long the queue."""
 
     @functools.wraps(method)
-    def call(self: _Face[Part], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[Value]:
+    def call(self: _Member[Part], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[Value]:
         thread, part = self._part()
         values = method(part, *args, **kwargs)
         while True:
@@ -95,7 +84,7 @@ async def _next(values: AsyncIterator[Value]) -> Value:
     return await anext(values)
 
 
-class Cluster(_Face[ClusterAdmin]):
+class Cluster(_Member[ClusterAdmin]):
     """`admin.cluster`."""
 
     nodes = _blocking(ClusterAdmin.nodes)
@@ -105,7 +94,7 @@ class Cluster(_Face[ClusterAdmin]):
     add_write_permission = _blocking(ClusterAdmin.add_write_permission)
 
 
-class Brokers(_Face[BrokerAdmin]):
+class Brokers(_Member[BrokerAdmin]):
     """`admin.brokers`."""
 
     runtime = _blocking(BrokerAdmin.runtime)
@@ -119,7 +108,7 @@ class Brokers(_Face[BrokerAdmin]):
     delete_expired_log_files = _blocking(BrokerAdmin.delete_expired_log_files)
 
 
-class NameServers(_Face[NameServerAdmin]):
+class NameServers(_Member[NameServerAdmin]):
     """`admin.name_servers`."""
 
     config = _blocking(NameServerAdmin.config)
@@ -131,7 +120,7 @@ class NameServers(_Face[NameServerAdmin]):
         return self._part()[1].addresses
 
 
-class KeyValues(_Face[KeyValueAdmin]):
+class KeyValues(_Member[KeyValueAdmin]):
     """`admin.key_values`."""
 
     get = _blocking(KeyValueAdmin.get)
@@ -141,7 +130,7 @@ class KeyValues(_Face[KeyValueAdmin]):
     delete = _blocking(KeyValueAdmin.delete)
 
 
-class Topics(_Face[TopicAdmin]):
+class Topics(_Member[TopicAdmin]):
     """`admin.topics`."""
 
     names = _blocking(TopicAdmin.names)
@@ -162,7 +151,7 @@ class Topics(_Face[TopicAdmin]):
     delete_order = _blocking(TopicAdmin.delete_order)
 
 
-class Groups(_Face[GroupAdmin]):
+class Groups(_Member[GroupAdmin]):
     """`admin.groups`."""
 
     names = _blocking(GroupAdmin.names)
@@ -185,7 +174,7 @@ class Groups(_Face[GroupAdmin]):
     diagnose = _blocking(GroupAdmin.diagnose)
 
 
-class Offsets(_Face[OffsetAdmin]):
+class Offsets(_Member[OffsetAdmin]):
     """`admin.offsets`."""
 
     earliest = _blocking(OffsetAdmin.earliest)
@@ -197,7 +186,7 @@ class Offsets(_Face[OffsetAdmin]):
     clone = _blocking(OffsetAdmin.clone)
 
 
-class Messages(_Face[MessageAdmin]):
+class Messages(_Member[MessageAdmin]):
     """`admin.messages`."""
 
     get = _blocking(MessageAdmin.get)
@@ -215,7 +204,7 @@ class Messages(_Face[MessageAdmin]):
     resume_check = _blocking(MessageAdmin.resume_check)
 
 
-class DeadLetters(_Face[DeadLetterAdmin]):
+class DeadLetters(_Member[DeadLetterAdmin]):
     """`admin.dead_letters`."""
 
     groups = _blocking(DeadLetterAdmin.groups)
@@ -223,7 +212,7 @@ class DeadLetters(_Face[DeadLetterAdmin]):
     resend = _blocking(DeadLetterAdmin.resend)
 
 
-class Accounts(_Face[AccountAdmin]):
+class Accounts(_Member[AccountAdmin]):
     """`admin.accounts`."""
 
     rules = _blocking(AccountAdmin.rules)
@@ -233,8 +222,30 @@ class Accounts(_Face[AccountAdmin]):
     set_white_addresses = _blocking(AccountAdmin.set_white_addresses)
 
 
-class Traffic(_Face[TrafficAdmin]):
+class Traffic(_Member[TrafficAdmin]):
     """`admin.traffic`."""
 
     all = _blocking(TrafficAdmin.all)
     of = _blocking(TrafficAdmin.of)
+
+
+class Admin(Face[AsyncAdmin]):
+    """Administers a cluster; see `admin.Admin` for the arguments, and for what its members can do."""
+
+    @same_arguments(AsyncAdmin)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(lambda: AsyncAdmin(*args, **options))
+        self.cluster = Cluster(self._started, lambda admin: admin.cluster)
+        self.brokers = Brokers(self._started, lambda admin: admin.brokers)
+        self.name_servers = NameServers(self._started, lambda admin: admin.name_servers)
+        self.key_values = KeyValues(self._started, lambda admin: admin.key_values)
+        self.topics = Topics(self._started, lambda admin: admin.topics)
+        self.groups = Groups(self._started, lambda admin: admin.groups)
+        self.offsets = Offsets(self._started, lambda admin: admin.offsets)
+        self.messages = Messages(self._started, lambda admin: admin.messages)
+        self.dead_letters = DeadLetters(self._started, lambda admin: admin.dead_letters)
+        self.accounts = Accounts(self._started, lambda admin: admin.accounts)
+        self.traffic = Traffic(self._started, lambda admin: admin.traffic)
+
+    def _started(self) -> tuple[LoopThread, AsyncAdmin]:
+        return self._running(), self._client

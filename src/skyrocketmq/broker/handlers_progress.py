@@ -1,14 +1,13 @@
 """Requests about how far groups are: their progress, the times it spans, offsets of one group for another.
 
 Whoever asks about all queues of a topic, or all topics of a group, lets others have their turn in between: a table is
-walked in slices of `QUEUES_A_SLICE`.
+walked in slices (`turns`).
 """
 
 from __future__ import annotations
 
 import logging
 from datetime import datetime
-from typing import Final
 
 from skyrocketmq.broker.answers import no_such_topic, not_the_brokers, required
 from skyrocketmq.broker.clients import ConsumerTable
@@ -17,6 +16,7 @@ from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.identity import BrokerIdentity
 from skyrocketmq.broker.statistics import BrokerStatistics
 from skyrocketmq.broker.topics import TopicTable
+from skyrocketmq.broker.turns import Turns
 from skyrocketmq.model import MessageQueue
 from skyrocketmq.model.numbers import INT64_MAX
 from skyrocketmq.net import Connection, Dispatcher
@@ -48,8 +48,6 @@ __all__ = ["ProgressHandlers"]
 
 logger = logging.getLogger(__name__)
 
-QUEUES_A_SLICE: Final = 128  # queues looked at before others have their turn
-
 
 class ProgressHandlers:
     """The answers, from the table of offsets, the connected consumers and the store."""
@@ -74,7 +72,7 @@ class ProgressHandlers:
         self._store = store
         self._statistics = statistics
         self._clock = clock
-        self._looked_at = 0  # queues, for the slices
+        self._turns = Turns(clock)
 
     def register(self, dispatcher: Dispatcher) -> None:
         for code, handler in (
@@ -138,7 +136,7 @@ class ProgressHandlers:
                 consumer_offset=offset,
                 last_timestamp=max(0, last_ms),
             )
-            await self._let_others()
+            await self._turns.let_others()
         return table
 
     async def consume_time_spans(self, frame: Frame, connection: Connection) -> Frame:
@@ -151,7 +149,7 @@ class ProgressHandlers:
         spans = []
         for queue_id in range(config.write_queue_nums):
             spans.append(await self._time_span(topic, group, queue_id))
-            await self._let_others()
+            await self._turns.let_others()
         return frame.reply(body=encode_body(ConsumeTimeSpans(consume_time_span_set=tuple(spans))))
 
     async def _time_span(self, topic: str, group: str, queue_id: int) -> ConsumeTimeSpan:
@@ -175,11 +173,6 @@ class ProgressHandlers:
 
     def _queue(self, topic: str, queue_id: int) -> MessageQueue:
         return MessageQueue(topic, self._identity.broker_name, queue_id)
-
-    async def _let_others(self) -> None:
-        self._looked_at += 1
-        if self._looked_at % QUEUES_A_SLICE == 0:
-            await self._clock.sleep(0)
 
     # -- one group's offsets for another
 

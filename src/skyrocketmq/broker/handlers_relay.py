@@ -19,6 +19,7 @@ from skyrocketmq.broker.answers import no_consumers, no_such_topic, refusal, req
 from skyrocketmq.broker.clients import ConsumerTable, Member
 from skyrocketmq.broker.consumer_offsets import ConsumerOffsets
 from skyrocketmq.broker.topics import TopicTable
+from skyrocketmq.broker.turns import Turns
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.errors import BrokerError, NetError, ProtocolError, RequestTimeout
 from skyrocketmq.model import MessageQueue
@@ -46,7 +47,6 @@ logger = logging.getLogger(__name__)
 
 RELAY_TIMEOUT_S: Final = 10.0
 STATUS_TIMEOUT_S: Final = 5.0
-QUEUES_A_SLICE: Final = 128  # queues looked at before others have their turn
 TO_THE_END: Final = -1  # the timestamp that stands for the end of each queue
 _OF_THE_ASKER: Final = frozenset({ACCESS_KEY, SIGNATURE, SECURITY_TOKEN})
 
@@ -69,7 +69,7 @@ class RelayHandlers:
         self._consumers = consumers
         self._offsets = offsets
         self._store = store
-        self._clock = clock
+        self._turns = Turns(clock)
 
     def register(self, dispatcher: Dispatcher) -> None:
         for code, handler in (
@@ -133,8 +133,7 @@ class RelayHandlers:
             target = max(0, target)
             offset = target if is_forced or target < committed else committed
             table[MessageQueue(topic, broker_name, queue_id)] = offset
-            if len(table) % QUEUES_A_SLICE == 0:
-                await self._clock.sleep(0)
+            await self._turns.let_others()
         return table
 
     async def consumer_status(self, frame: Frame, connection: Connection) -> Frame:

@@ -14,6 +14,7 @@ from skyrocketmq.broker.consumer_offsets import ConsumerOffsets
 from skyrocketmq.broker.registration import Registrar
 from skyrocketmq.broker.saving import Saver
 from skyrocketmq.broker.topics import TopicTable
+from skyrocketmq.broker.turns import Turns
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model import MessageQueue, TopicConfig, TopicFilterType
@@ -35,7 +36,6 @@ logger = logging.getLogger(__name__)
 
 PERM_MAX = PERM_READ_WRITE | PERM_INHERIT | PERM_PRIORITY
 QUEUE_COUNT_MAX = 65_536  # clients make an object for each queue of a topic: a slip of the keyboard must not kill them
-QUEUES_A_SLICE = 128  # queues looked at before others have their turn
 
 
 class TopicHandlers:
@@ -60,7 +60,7 @@ class TopicHandlers:
         self._consumers = consumers
         self._offsets = offsets
         self._store = store
-        self._clock = clock
+        self._turns = Turns(clock)
 
     def register(self, dispatcher: Dispatcher) -> None:
         for code, handler in (
@@ -152,8 +152,7 @@ class TopicHandlers:
         table: dict[MessageQueue, QueueOffsets] = {}
         for queue_id in range(topic.write_queue_nums):
             table[MessageQueue(name, self._config.current.broker_name, queue_id)] = await self._bounds(name, queue_id)
-            if queue_id % QUEUES_A_SLICE == QUEUES_A_SLICE - 1:
-                await self._clock.sleep(0)
+            await self._turns.let_others()
         return frame.reply(body=encode_body(TopicStats(offset_table=table)))
 
     async def _bounds(self, topic: str, queue_id: int) -> QueueOffsets:

@@ -15,12 +15,12 @@ import random
 from collections.abc import Awaitable
 from typing import Any, Final
 
-from skyrocketmq.broker.answers import read_header
 from skyrocketmq.broker.clients import ProducerTable
 from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.message_writer import MessageWriter, OutgoingMessage
 from skyrocketmq.broker.saving import Saver
-from skyrocketmq.broker.send_rules import SendHeader, check_queue_id, check_required, check_send, get_topic
+from skyrocketmq.broker.send_reading import SendReader
+from skyrocketmq.broker.send_rules import SendHeader
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.errors import BrokerError, MQError
@@ -33,9 +33,8 @@ from skyrocketmq.store import MessageStore
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_codec import Ext, encode_header
-from skyrocketmq.wire.headers_send import PushReplyMessageHeader, SendMessageHeader, SendMessageHeaderV2
+from skyrocketmq.wire.headers_send import PushReplyMessageHeader
 from skyrocketmq.wire.ids import encode_offset_id
-from skyrocketmq.wire.properties import split_properties
 
 __all__ = ["ReplyHandler"]
 
@@ -65,7 +64,6 @@ class ReplyHandler:
         choose_queue: random.Random | None = None,
     ) -> None:
         self._config = config
-        self._topics = topics
         self._topics_file = topics_file
         self._producers = producers
         self._store = store
@@ -73,7 +71,7 @@ class ReplyHandler:
         self._writer = writer
         self._store_host = store_host
         self._clock = clock
-        self._random = choose_queue or random.Random()
+        self._reader = SendReader(config=config, topics=topics, clock=clock, choose_queue=choose_queue)
 
     def register(self, dispatcher: Dispatcher) -> None:
         dispatcher.register(RequestCode.SEND_REPLY_MESSAGE, self.reply)
@@ -81,42 +79,19 @@ class ReplyHandler:
 
     def reply(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
         """Pass a reply on; every answer, a refusal too, has the fields that the family's producers read first."""
-        header: SendHeader
+        reader = self._reader
         try:
-            if frame.code == RequestCode.SEND_REPLY_MESSAGE:
-                header = read_header(SendMessageHeader, frame)
-            else:
-                header = read_header(SendMessageHeaderV2, frame)
-            message = self._read(header, frame, connection)
+            header = reader.header(frame)
+            message, _ = reader.message(header, frame, connection)
         except BrokerError as error:
-            return frame.reply(error.code, remark=error.remark, ext=self._fields())
+            return frame.reply(error.code, remark=error.remark, ext=reader.answer_fields())
+        message.sys_flag &= ~TRANSACTION_MASK  # no part of a transaction: its queue is to hold it
         return self._pass_on_and_store(frame, header, message)
-
-    def _read(self, header: SendHeader, frame: Frame, connection: Connection) -> OutgoingMessage:
-        """The reply as a message, after the checks that every send passes."""
-        check_required(header)
-        config = self._config.current
-        name = header.topic or ""
-        check_send(name, config, self._topics, now_ms=self._clock.now_ms())
-        topic = get_topic(header, name, config, self._topics)
-        queue_id = header.queue_id or 0
-        check_queue_id(queue_id, topic, config)
-        return OutgoingMessage(
-            topic=name,
-            queue_id=queue_id if queue_id >= 0 else self._random.randrange(topic.write_queue_nums),
-            body=frame.body,
-            properties=split_properties((header.properties or "").encode("utf-8", "replace")),
-            born_ms=header.born_timestamp or 0,
-            born_host=connection.peer_host,
-            flag=header.flag or 0,
-            sys_flag=(header.sys_flag or 0) & ~TRANSACTION_MASK,  # no part of a transaction: its queue is to hold it
-            reconsume_times=header.reconsume_times or 0,
-        )
 
     async def _pass_on_and_store(self, frame: Frame, header: SendHeader, message: OutgoingMessage) -> Frame:
         trouble = await self._pass_on(header, message)
         code = ResponseCode.SYSTEM_ERROR if trouble else ResponseCode.SUCCESS
-        answer = frame.reply(code, remark=trouble, ext=self._fields())
+        answer = frame.reply(code, remark=trouble, ext=self._reader.answer_fields())
         place: Ext = {"msgId": _NOT_STORED_ID, "queueId": str(message.queue_id), "queueOffset": "0"}
         if self._config.current.store_reply_messages:
             place |= await self._put(message)
@@ -191,7 +166,3 @@ class ReplyHandler:
             "msgId": encode_offset_id(self._store_host, stored.log_offset),
             "queueOffset": str(stored.queue_offset),
         }
-
-    def _fields(self) -> Ext:
-        config = self._config.current
-        return {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}

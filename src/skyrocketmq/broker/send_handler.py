@@ -12,19 +12,15 @@ import random
 from collections.abc import Awaitable
 from typing import Any, Final
 
-from skyrocketmq.broker.answers import read_header
 from skyrocketmq.broker.dead_letters import DeadLetters
 from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.message_writer import MessageWriter, OutgoingMessage, delay_level_of, properties_text
 from skyrocketmq.broker.saving import Saver
+from skyrocketmq.broker.send_reading import SendReader
 from skyrocketmq.broker.send_rules import (
     SendHeader,
-    check_queue_id,
-    check_required,
-    check_send,
     get_group,
-    get_topic,
     put_status_answer,
 )
 from skyrocketmq.broker.topics import TopicTable
@@ -42,10 +38,8 @@ from skyrocketmq.store.statuses import PutStatus
 from skyrocketmq.wire.batches import decode_batch
 from skyrocketmq.wire.codes import RETRY_LIMIT_VERSION, RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
-from skyrocketmq.wire.headers_codec import Ext
-from skyrocketmq.wire.headers_send import SendMessageHeader, SendMessageHeaderV2
 from skyrocketmq.wire.ids import encode_offset_id
-from skyrocketmq.wire.properties import join_properties, split_properties
+from skyrocketmq.wire.properties import join_properties
 
 __all__ = ["SendHandler"]
 
@@ -80,11 +74,10 @@ class SendHandler:
         self._store = store
         self._durability = durability
         self._store_host = store_host
-        self._clock = clock
         self._writer = writer
         self._dead_letters = dead_letters
         self._transactions = transactions
-        self._random = choose_queue or random.Random()
+        self._reader = SendReader(config=config, topics=topics, clock=clock, choose_queue=choose_queue)
 
     def register(self, dispatcher: Dispatcher) -> None:
         for code in (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
@@ -95,42 +88,19 @@ class SendHandler:
         try:
             return self._send(frame, connection)
         except BrokerError as error:
-            return frame.reply(error.code, remark=error.remark, ext=self._fields())
+            return frame.reply(error.code, remark=error.remark, ext=self._reader.answer_fields())
 
     def _send(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
-        header: SendHeader
-        if frame.code == RequestCode.SEND_MESSAGE:
-            header = read_header(SendMessageHeader, frame)
-        else:
-            header = read_header(SendMessageHeaderV2, frame)
-        check_required(header)
-        config = self._config.current
-        name = header.topic or ""
-        check_send(name, config, self._topics, now_ms=self._clock.now_ms())
-        topic = get_topic(header, name, config, self._topics)
-        queue_id = header.queue_id or 0
-        check_queue_id(queue_id, topic, config)
-        if queue_id < 0:
-            queue_id = self._random.randrange(topic.write_queue_nums)
-        sys_flag = header.sys_flag or 0
+        header = self._reader.header(frame)
+        message, topic = self._reader.message(header, frame, connection)
+        message.is_sent = True
         if topic.topic_filter_type is TopicFilterType.MULTI_TAG:
-            sys_flag |= MULTI_TAGS
-        message = OutgoingMessage(
-            topic=name,
-            queue_id=queue_id,
-            body=frame.body,
-            properties=split_properties((header.properties or "").encode("utf-8", "replace")),
-            born_ms=header.born_timestamp or 0,
-            born_host=connection.peer_host,
-            flag=header.flag or 0,
-            sys_flag=sys_flag,
-            reconsume_times=header.reconsume_times or 0,
-            is_sent=True,
-        )
-        message.properties[_CLUSTER] = config.cluster_name.encode()
+            message.sys_flag |= MULTI_TAGS
+        queue_id = message.queue_id
+        message.properties[_CLUSTER] = self._config.current.cluster_name.encode()
         if header.batch:
             return self._answer(frame, queue_id, message, self._put_batch(message))
-        giving_up = self._group_giving_up(message, header, frame.version) if is_retry_topic(name) else None
+        giving_up = self._group_giving_up(message, header, frame.version) if is_retry_topic(message.topic) else None
         if message.properties.get(_TRAN_MSG, b"").lower() == b"true":
             return self._answer(frame, queue_id, message, [self._put_half(message)])
         if giving_up is not None:
@@ -198,7 +168,7 @@ class SendHandler:
     ) -> Frame | Awaitable[Frame]:
         first = results[0]
         answer = put_status_answer(frame, first.status, first.remark)
-        ext = answer.ext = self._fields()
+        ext = answer.ext = self._reader.answer_fields()
         if not first.status.is_stored:
             return answer
         ext["msgId"] = ",".join([encode_offset_id(self._store_host, result.log_offset) for result in results])
@@ -208,11 +178,6 @@ class SendHandler:
         if not waits and self._topics_file.is_saved:
             return answer
         return self._answer_when_safe(frame, answer, int(self._store.log.max_offset) if waits else 0)
-
-    def _fields(self) -> Ext:
-        """What every answer to a send carries."""
-        config = self._config.current
-        return {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
 
     async def _answer_when_safe(self, frame: Frame, answer: Frame, end_offset: int) -> Frame:
         try:

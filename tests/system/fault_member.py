@@ -11,22 +11,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from skyrocketmq.client.consume_result import ConsumeResult
 from skyrocketmq.client.push_consumer import PushConsumer
 from skyrocketmq.model import MessageView
+from tests.member_process import MemberProcess, run_until_told
 
-ROOT = Path(__file__).parents[2]
-STOP_TIMEOUT_S = 30.0
 FLAKY_ATTEMPTS = 2
 
 
@@ -52,9 +48,7 @@ async def main(options: dict[str, Any]) -> None:
         return ConsumeResult.RETRY if is_failed else ConsumeResult.SUCCESS
 
     consumer.subscribe(options["topic"], "*", handle)
-    async with consumer:
-        print("started", flush=True)
-        await asyncio.to_thread(sys.stdin.read)
+    await run_until_told(consumer)
 
 
 @dataclass(frozen=True)
@@ -68,47 +62,17 @@ class Event:
     text: str
 
 
-class FaultMember:
+class FaultMember(MemberProcess):
     """The process, as a test sees it."""
 
     def __init__(self, name: str, **options: Any) -> None:
-        command = [sys.executable, "-m", "tests.system.fault_member", json.dumps(options)]
-        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         self.name = name
         self.events: list[Event] = []
-        assert self._child.stdout is not None
-        assert self._child.stdout.readline() == "started\n"
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        super().__init__("tests.system.fault_member", **options)
 
-    def _read(self) -> None:
-        assert self._child.stdout is not None
-        for line in self._child.stdout:
-            if line.endswith("\n"):  # the last one of a process that was killed may be cut
-                what, at_ns, queue_id, text = line.rstrip("\n").split(" ", 3)
-                self.events.append(Event(int(at_ns), self.name, what, int(queue_id), text))
-
-    def stop(self) -> None:
-        """Let it finish, commit and say good-bye."""
-        assert self._child.stdin is not None
-        if not self._child.stdin.closed:
-            self._child.stdin.close()
-        assert self._child.wait(STOP_TIMEOUT_S) == 0
-        self._reader.join()
-
-    def kill(self) -> None:
-        """End it in the middle of whatever it does."""
-        self._child.kill()
-        self._child.wait()
-        self._reader.join()
-
-    def close(self) -> None:
-        """Whatever has happened, leave nothing of it."""
-        self.kill()
-        assert self._child.stdin is not None
-        assert self._child.stdout is not None
-        self._child.stdin.close()
-        self._child.stdout.close()
+    def take(self, line: str) -> None:
+        what, at_ns, queue_id, text = line.split(" ", 3)
+        self.events.append(Event(int(at_ns), self.name, what, int(queue_id), text))
 
 
 class Members:

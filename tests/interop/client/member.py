@@ -9,19 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
-import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 from skyrocketmq.client.push_consumer import PushConsumer
 from skyrocketmq.model import MessageView
-
-ROOT = Path(__file__).parents[3]
-STOP_TIMEOUT_S = 20.0
+from tests.member_process import MemberProcess, run_until_told
 
 
 async def main(options: dict[str, Any]) -> None:
@@ -33,48 +28,18 @@ async def main(options: dict[str, Any]) -> None:
         print(message.body.decode(), flush=True)
 
     consumer.subscribe(options["topic"], "*", handle)
-    async with consumer:
-        print("started", flush=True)
-        await asyncio.to_thread(sys.stdin.read)
+    await run_until_told(consumer)
 
 
-class Member:
+class Member(MemberProcess):
     """The process, as a test sees it."""
 
     def __init__(self, **options: Any) -> None:
-        command = [sys.executable, "-m", "tests.interop.client.member", json.dumps(options)]
-        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         self.texts: list[str] = []
-        assert self._child.stdout is not None
-        assert self._child.stdout.readline() == "started\n"
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        super().__init__("tests.interop.client.member", **options)
 
-    def _read(self) -> None:
-        assert self._child.stdout is not None
-        for line in self._child.stdout:
-            self.texts.append(line.rstrip("\n"))
-
-    def stop(self) -> None:
-        """Let it finish, commit and say good-bye."""
-        assert self._child.stdin is not None
-        self._child.stdin.close()
-        assert self._child.wait(STOP_TIMEOUT_S) == 0
-        self._reader.join()
-
-    def kill(self) -> None:
-        """End it in the middle of whatever it does."""
-        self._child.kill()
-        self._child.wait()
-        self._reader.join()
-
-    def close(self) -> None:
-        """Whatever has happened, leave nothing of it."""
-        self.kill()
-        assert self._child.stdin is not None
-        assert self._child.stdout is not None
-        self._child.stdin.close()
-        self._child.stdout.close()
+    def take(self, line: str) -> None:
+        self.texts.append(line)
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,22 @@ class TestPushConsumer:
             reset(cluster, encode_body(ResetOffsetList(offset_table=(item,))))
             await until(lambda: len(inbox.messages) == 4)
         assert inbox.bodies[3:] == [b"2"]
+
+    async def test_it_goes_on_where_it_is_told_though_its_queues_are_divided_anew_meanwhile(
+        self, cluster: Cluster
+    ) -> None:
+        cluster.create_topic("T", queues=8)
+        inbox = Inbox()
+        consumer = PushConsumer("readers", namesrv=cluster.namesrv)
+        consumer.subscribe("T", "*", inbox)
+        await send_all(cluster, numbered(16))
+        async with consumer:
+            await until(lambda: len(inbox.messages) == 16)
+            queues = [MessageQueue("T", "broker-a", queue_id) for queue_id in range(8)]
+            resetting = asyncio.create_task(consumer.reset_offsets("T", dict.fromkeys(queues, 0)))
+            consumer.members_changed()  # a round that finds queues on their way to another offset
+            await resetting
+            await until(lambda: min(Counter(inbox.bodies).values()) == 2)
 
     async def test_in_order_it_goes_on_where_it_is_told_and_keeps_the_order(self, cluster: Cluster) -> None:
         cluster.create_topic("T", queues=1)

@@ -325,15 +325,20 @@ class PushMember:
     # ------------------------------------------------------------------------------------ offsets changed from outside
 
     def _offset_moved(self, held: HeldQueue, offset: int) -> None:
-        held.drop()
+        self._drop_at(held, offset)
         self._loops.start(self._go_on_at({held.queue: offset}), name=f"move {held.queue}")
 
     async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Go on elsewhere in these queues, as far as they are held. What is being consumed no longer counts."""
         here = {queue: offset for queue, offset in offsets.items() if queue in self.held}
-        for queue in here:
-            self.held[queue].drop()
+        for queue, offset in here.items():
+            self._drop_at(self.held[queue], offset)
         await self._go_on_at(here)
+
+    def _drop_at(self, held: HeldQueue, offset: int) -> None:
+        """The offset is noted at once: a round that comes first lets the queue go, and stores what is noted."""
+        held.drop()
+        self.offsets.update(held.queue, offset)
 
     async def _go_on_at(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Store offsets for queues that were dropped; the next round takes them over again, and begins there."""

@@ -12,7 +12,8 @@ import pytest
 from skyrocketmq.client.send_result import SendResult
 from skyrocketmq.model import MessageQueue
 from tests.interop.clusters import BROKER_NAMES, Cluster
-from tests.interop.driver import Driver, Queue, Received
+from tests.interop.driver import Driver, PullConsumer, Queue, Received
+from tests.interop.processes import wait_until
 
 QUEUES_A_BROKER = 4
 COMPRESSED = 0x1  # a bit of a message's system flag
@@ -50,12 +51,21 @@ async def java_reads(java: Driver, cluster: Cluster, results: Iterable[SendResul
 
     def read() -> list[Received]:
         with java.pull_consumer(fresh_group(), namesrv=cluster.namesrv) as consumer:
-            return [
-                consumer.pull(as_javas(result.queue), offset=result.queue_offset, max_count=1).messages[0]
-                for result in results
-            ]
+            return [_java_reads_one(consumer, as_javas(result.queue), result.queue_offset) for result in results]
 
     return await asyncio.to_thread(read)
+
+
+def _java_reads_one(consumer: PullConsumer, queue: Queue, offset: int) -> Received:
+    """Apache's broker shows a message to consumers a moment after it has acknowledged it."""
+    found: list[Received] = []
+
+    def is_shown() -> bool:
+        found.extend(consumer.pull(queue, offset=offset, max_count=1).messages)
+        return bool(found)
+
+    wait_until(is_shown, timeout_s=10, what=f"a message at {offset} of {queue}")
+    return found[0]
 
 
 async def until(condition: Callable[[], object], *, seconds: float = 30.0, what: str = "") -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import settings
 
 from skyrocketmq.cli.run import allow_many_descriptors
+
+if TYPE_CHECKING:
+    from tests.spread import Spread
 
 # An example that is slow because the machine is busy is no failure; pytest's own time limit ends what hangs.
 # A run for others, in CI, tries the same examples every time: what a search finds is for who searches.
@@ -14,3 +19,10 @@ settings.register_profile("skyrocketmq", deadline=None, derandomize=bool(os.envi
 settings.load_profile("skyrocketmq")
 
 allow_many_descriptors()  # some tests hold both ends of a thousand connections
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Spread:
+    from tests.spread import Spread  # here: pytest-xdist need not be there
+
+    return Spread(config, log)

@@ -95,7 +95,8 @@ def test_refusals_are_counted_by_their_code_and_are_no_acknowledgements(
     assert b'"code":2' in senders[0].first_refusal
 
 
-@pytest.mark.system  # keeps to a pace: needs the machine to itself
+@pytest.mark.system
+@pytest.mark.alone  # keeps to a pace: needs the machine to itself
 def test_latencies_count_from_when_a_message_was_due_though_the_server_stalled(
     serve: Serve, connections: list[socket.socket], pools: list[FramePool]
 ) -> None:
@@ -121,7 +122,8 @@ def test_latencies_count_from_when_a_message_was_due_though_the_server_stalled(
     assert outcome.latency_ms(0.3) < 50
 
 
-@pytest.mark.system  # keeps to a pace: needs the machine to itself
+@pytest.mark.system
+@pytest.mark.alone  # keeps to a pace: needs the machine to itself
 def test_answers_in_another_order_are_given_to_their_messages(
     serve: Serve, connections: list[socket.socket], pools: list[FramePool]
 ) -> None:

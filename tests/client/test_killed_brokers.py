@@ -38,7 +38,12 @@ SENDERS = 8
 DEAD_S_MAX = 3.0  # of a link
 SILENT_S_MAX = 30.0
 
-pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(400 + SOAK_S * 1.5, func_only=True)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.system,
+    pytest.mark.alone,
+    pytest.mark.timeout(400 + SOAK_S * 1.5, func_only=True),
+]
 
 Place = tuple[MessageQueue, int]
 

@@ -29,7 +29,12 @@ LIFE_S_MAX = 1.2
 LIVES_BEFORE = 20  # what is made once and kept is there after these
 MEMORY_BYTES_MAX = 5 * 1024 * 1024
 
-pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(LIVES * LIFE_S_MAX, func_only=True)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.system,
+    pytest.mark.alone,
+    pytest.mark.timeout(LIVES * LIFE_S_MAX, func_only=True),
+]
 
 
 @pytest.fixture

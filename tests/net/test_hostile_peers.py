@@ -24,7 +24,7 @@ from skyrocketmq.net import Client
 from skyrocketmq.wire.frames import Frame, encode_frame
 from tests.net.support import BIG, ECHO, until
 
-pytestmark = pytest.mark.system  # servers of its own, and bounds on time
+pytestmark = [pytest.mark.system, pytest.mark.alone]  # servers of its own, and bounds on time
 
 ROOT = Path(__file__).parents[2]
 MIB = 1024 * 1024

@@ -309,6 +309,7 @@ async def run_chaos(master: Broker, slave: Broker, proxy: Proxy) -> tuple[Chaos,
 
 
 @pytest.mark.system
+@pytest.mark.alone
 @pytest.mark.timeout(120 + 20 * ROUNDS)
 def test_a_master_and_its_slave_lose_nothing_and_stay_the_same_in_any_trouble(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

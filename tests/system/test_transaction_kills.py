@@ -24,7 +24,7 @@ from skyrocketmq.errors import MQError
 from skyrocketmq.model import Message, MessageView
 from tests.interop.ours import Broker, NameServer, running
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.alone, pytest.mark.timeout(180)]
 
 KILLS = int(os.environ.get("TRANSACTION_KILLS", "3"))
 TOPIC, GROUP = "Paid", "payers"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import ssl
 import subprocess
 import sys
@@ -300,6 +301,14 @@ async def test_a_slow_reader_behind_tls_is_held_back_too() -> None:
             await writer.wait_closed()
         except (ssl.SSLError, ConnectionError):
             pass
+
+
+def test_a_clients_side_travels_to_other_processes_also_after_it_was_used(files: Certificates) -> None:
+    side = ClientTls(verify=True, trust_path=files.authority, certificate_path=files.client)
+    side.context()
+    copy = pickle.loads(pickle.dumps(side))
+    assert copy == side
+    assert copy.context() is not side.context()
 
 
 def test_cryptography_is_imported_only_when_a_certificate_is_made() -> None:

@@ -83,6 +83,7 @@ class ClientTls:
 
     With `verify` on the server's certificate must be signed by one in `trust_path` (the system's without one).
     `check_hostname` is off by default as at Apache: brokers are dialled by the addresses they register, mostly numbers.
+    It can be pickled: whoever gets it reads the files anew.
     """
 
     verify: bool = False
@@ -91,7 +92,10 @@ class ClientTls:
     certificate_path: Path | None = None
     key_path: Path | None = None
     key_password: str | None = field(default=None, repr=False)
-    _context: ssl.SSLContext | None = field(default=None, repr=False)
+    _context: ssl.SSLContext | None = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_context": None}
 
     def context(self) -> ssl.SSLContext:
         """What connections use; made once. Raises `ConfigError` if a file cannot be used."""

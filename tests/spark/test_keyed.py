@@ -16,7 +16,7 @@ from skyrocketmq import Message, MessageQueue
 from skyrocketmq.blocking import Producer
 from skyrocketmq.errors import IllegalArgument, NetError
 from skyrocketmq.spark import keyed
-from skyrocketmq.spark.cluster import Cluster
+from skyrocketmq.spark.cluster import Cluster, Indexed
 from skyrocketmq.spark.keyed import KeyLookup, NoIndex, plan_lookups, read_lookup
 from skyrocketmq.spark.link import LinkSettings
 from skyrocketmq.spark.options import SourceOptions
@@ -144,8 +144,22 @@ def test_a_broker_without_an_index_is_named() -> None:
         blind.create_topic("Orders", queues=1)
         with Producer("fill", namesrv=blind.namesrv) as producer:
             producer.send(Message("Orders", b"x", keys=["k"]))
-        with pytest.raises(NoIndex, match=r"broker broker-a has no index.*messageIndexEnable=true"):
+        with pytest.raises(NoIndex, match=r"broker broker-a has no index of Orders.*messageIndexEnable=true"):
             rows(reader(blind, "k"))
+
+
+def test_a_broker_that_tells_nothing_of_its_index_is_asked_for_a_message_that_must_be_there(
+    cluster: BlockingCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Apache's, when it finds nothing."""
+    indexed = Cluster.indexed
+
+    def tell_nothing(*arguments: Any, **options: Any) -> Indexed:
+        return Indexed(indexed(*arguments, **options).records, False)
+
+    monkeypatch.setattr(Cluster, "indexed", tell_nothing)
+    assert bodies(reader(cluster, "nobody")) == []
+    assert bodies(reader(cluster, "busy,nobody")) == busy()
 
 
 def test_a_broker_that_is_away_is_waited_for_and_then_given_up(cluster: BlockingCluster) -> None:

@@ -17,6 +17,7 @@ from skyrocketmq.errors import MQError, NetError, NoRoute
 from skyrocketmq.model import MessageQueue
 from skyrocketmq.model.flags import PULL_SUBSCRIPTION
 from skyrocketmq.model.names import PERM_READ, PERM_WRITE
+from skyrocketmq.model.properties import UNIQ_KEY
 from skyrocketmq.model.routes import TopicRoute
 from skyrocketmq.spark.columns import columns_of, walk_records
 from skyrocketmq.spark.link import BlockingLink, LinkSettings
@@ -53,10 +54,10 @@ _PULL_ANSWERS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """What a broker's index has of a key: records, in the order of the log, and until when it was written to."""
+    """What a broker's index has of a key: records, in the order of the log, and whether it says that it has any."""
 
     records: bytes
-    last_update_ms: int  # 0: there is no index
+    is_written: bool
 
 
 class Cluster:
@@ -232,7 +233,15 @@ class Cluster:
         expected = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
         answer = self._request(self.address_of(broker, topic), frame, expected=expected)
         reached = decode_header(QueryMessageAnswer, answer.ext).index_last_update_timestamp or 0
-        return Indexed(answer.body if answer.code == ResponseCode.SUCCESS else b"", reached)
+        return Indexed(answer.body if answer.code == ResponseCode.SUCCESS else b"", reached > 0)
+
+    def key_at(self, queue: MessageQueue, offset: int) -> str | None:
+        """A key by which the index has the message at this offset, if it has one."""
+        body, starts = self._sample(queue, offset, count=1)
+        if not starts:
+            return None
+        found = columns_of(body, starts[:1], broker=queue.broker_name, columns=("properties", "keys")).to_pylist()[0]
+        return dict(found["properties"]).get(UNIQ_KEY) or next(iter(found["keys"]), None)
 
     def committed(self, group: str, queue: MessageQueue) -> int | None:
         """How far a group is, as the broker knows it; `None` if it does not."""

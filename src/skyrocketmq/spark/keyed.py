@@ -119,6 +119,7 @@ class _Asking:
         self._order = {key: number for number, key in enumerate(options.keys)}
         self._ranges = {one.queue_id: one for one in lookup.ranges}
         self._largest_answer = 0
+        self._is_known = False  # that there is an index
 
     def messages_of(self, key: str) -> Iterator[pa.RecordBatch]:
         lookup = self._lookup
@@ -157,14 +158,31 @@ class _Asking:
                 end_ms=end_ms,
             )
         )
-        if not answer.records and not answer.last_update_ms:
-            raise NoIndex(
-                f"broker {lookup.broker} has no index, so {key!r} cannot be looked up: set messageIndexEnable=true "
-                f"there, or read without the option keys and filter with array_contains(keys, ...)"
-            )
+        if answer.records or answer.is_written:
+            self._is_known = True
+        elif not self._is_known:
+            self._look_for_index(key)
         starts = walk_records(answer.records)
         self._largest_answer = max(self._largest_answer, len(starts))
         return columns_of(answer.records, starts, broker=lookup.broker, columns=self._read)
+
+    def _look_for_index(self, key: str) -> None:
+        """Apache's brokers say nothing about an index in which they find nothing: see whether a message is in it."""
+        lookup, cluster = self._lookup, self._cluster
+        for one in lookup.ranges:
+            queue = MessageQueue(one.topic, one.broker, one.queue_id)
+            known_key = self._persistently(partial(cluster.key_at, queue, one.start))
+            if known_key is None:
+                continue
+            ask = partial(cluster.indexed, lookup.broker, lookup.topic, known_key, count_max=1)
+            if not self._persistently(partial(ask, begin_ms=0, end_ms=INT64_MAX)).records:
+                raise NoIndex(
+                    f"broker {lookup.broker} has no index of {lookup.topic}, so {key!r} cannot be looked up: set "
+                    f"messageIndexEnable=true there, or read without the option keys and filter with "
+                    f"array_contains(keys, ...)"
+                )
+            break
+        self._is_known = True
 
     def _second(self, end_ms: int) -> Iterator[pa.RecordBatch]:
         """What the queues have of the second that ends with this millisecond."""

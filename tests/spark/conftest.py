@@ -14,16 +14,19 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A local Spark. Without Java or PySpark the test is skipped, and says so; in CI that is a failure."""
+    """A local Spark that begins a failed task again, as a cluster does.
+
+    Without Java or PySpark the test is skipped, and says so; in CI that is a failure.
+    """
     try:
         from skyrocketmq.errors import ConfigError
         from skyrocketmq.spark import session
     except ImportError as reason:
-        _give_up(f"the pipeline needs its extra, pip install skyrocketmq[spark]: {reason}")
+        give_up(f"the pipeline needs its extra, pip install skyrocketmq[spark]: {reason}")
     try:
-        running = session("tests", master="local[2]", config=SETTINGS)
+        running = session("tests", master="local[2,4]", config=SETTINGS)
     except ConfigError as reason:
-        _give_up(str(reason))
+        give_up(str(reason))
     running.sparkContext.setLogLevel("ERROR")
     yield running
     running.stop()
@@ -37,7 +40,7 @@ SETTINGS = {
 }
 
 
-def _give_up(reason: str) -> None:
+def give_up(reason: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)

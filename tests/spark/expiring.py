@@ -1,0 +1,47 @@
+"""Messages that really expire: log files that the broker's own cleaner has deleted, because they are old."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+from skyrocketmq import Message, MessageQueue
+from skyrocketmq.blocking import Producer
+from skyrocketmq.testing import BlockingCluster
+
+LOG_FILE_BYTES = 16 << 10
+SETTINGS = {
+    "mappedFileSizeCommitLog": str(LOG_FILE_BYTES),
+    "deleteCommitLogFilesInterval": "0",
+    "maxMessageSize": "8192",
+    "flushIntervalCommitLog": "10",
+}
+BODY_BYTES = 400  # some 30 messages in a file
+
+
+def fill(cluster: BlockingCluster, topic: str, count: int, *, first: int = 0) -> None:
+    """Messages in queue 0; the body of each begins with its offset."""
+    with Producer("fill", namesrv=cluster.namesrv) as producer:
+        for number in range(first, first + count):
+            body = b"%d " % number + b"x" * BODY_BYTES
+            producer.send(Message(topic, body), queue=MessageQueue(topic, "broker-a", 0))
+
+
+def expire(cluster: BlockingCluster, directory: Path, topic: str) -> int:
+    """Make all log files old and have them cleaned away, but the newest, which stays; the oldest offset then."""
+    store = cluster.awaitable.brokers["broker-a"].store
+    for log in directory.rglob("commitlog"):
+        for file in log.iterdir():
+            os.utime(file, (1, 1))
+    before = store.min_offset(topic, 0)
+    deadline = time.monotonic() + 20
+    while store.min_offset(topic, 0) == before:
+        assert time.monotonic() < deadline, "nothing was cleaned away"
+        store.cleaner.ask()
+        loop = cluster.awaitable._loop
+        assert loop is not None
+        asyncio.run_coroutine_threadsafe(store.cleaner.clean(), loop).result(20)
+        time.sleep(0.02)
+    return store.min_offset(topic, 0)

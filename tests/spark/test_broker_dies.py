@@ -1,0 +1,125 @@
+"""A broker that is killed while a real Spark reads from it: it returns, and nothing shows; or not, and that is said."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the pipeline needs pyspark: pip install skyrocketmq[spark]")
+
+from pyspark.errors import PySparkException
+from pyspark.sql.functions import expr
+
+from skyrocketmq import Message, MessageQueue
+from skyrocketmq.blocking import Producer
+from tests.interop.ours import Up, running
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+
+QUEUES = 2
+COUNT = 24_000
+BODY_BYTES = 2000
+SEND_COUNT = 500
+
+
+@pytest.fixture(scope="module")
+def broker(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with running(Up(tmp_path_factory.mktemp("up") / "broker")) as server:
+        with Producer("fill", namesrv=server.namesrv_address) as producer:
+            for first in range(0, COUNT, SEND_COUNT):
+                some = [
+                    Message("Numbers", b"%d " % number + bytes(BODY_BYTES))
+                    for number in range(first, first + SEND_COUNT)
+                ]
+                producer.send_batch(some, queue=MessageQueue("Numbers", "broker-a", first // SEND_COUNT % QUEUES))
+        yield server
+
+
+def slow_rows(spark: SparkSession, broker: Up, **options: str) -> DataFrame:
+    """A batch that takes its time, so that something can happen to the broker meanwhile."""
+    reading = spark.read.format("rocketmq").options(
+        namesrv=broker.namesrv_address, subscribe="Numbers", timeout="10s", **options
+    )
+    frame = reading.schema("queue_id int, queue_offset long, body binary").load()
+    # Sleeping in the JVM keeps the Python task from going on: it is a few batches of 4 MiB ahead at most.
+    slowly = expr("if(queue_offset % 4 = 0, reflect('java.lang.Thread', 'sleep', 1L), '')")
+    number = expr("int(substring_index(cast(body as string), ' ', 1)) as number")
+    return frame.select("queue_id", "queue_offset", number, slowly)
+
+
+class Meanwhile:
+    """Something that happens in the middle of a job, in a thread of its own; what goes wrong there is raised."""
+
+    def __init__(self, spark: SparkSession, happen: Callable[[], None]) -> None:
+        self._tracker = spark.sparkContext.statusTracker()
+        self._happen = happen
+        self._failure: BaseException | None = None
+        self.ended_at: float | None = None
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Meanwhile:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._thread.join(60)
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            wait_for(self._is_reading, "tasks that read")
+            time.sleep(0.7)
+            self._happen()
+            self.ended_at = time.monotonic()
+        except BaseException as error:
+            self._failure = error
+
+    def _is_reading(self) -> bool:
+        infos = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
+        return any(info is not None and info.numActiveTasks == QUEUES for info in infos)
+
+
+def wait_for(condition: Callable[[], bool], what: str, *, timeout_s: float = 60.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}"
+        time.sleep(0.02)
+
+
+def test_a_broker_that_dies_and_returns_during_a_batch_leaves_every_row_there_once(
+    spark: SparkSession, broker: Up
+) -> None:
+    def die_and_return() -> None:
+        broker.kill()
+        broker.start()
+
+    with Meanwhile(spark, die_and_return) as meanwhile:
+        rows = slow_rows(spark, broker, retries="30").collect()
+        ended_at = time.monotonic()
+    assert meanwhile.ended_at is not None
+    assert meanwhile.ended_at < ended_at, "the batch was too quick to notice"
+    assert sorted(row.number for row in rows) == list(range(COUNT))
+    places = sorted((row.queue_id, row.queue_offset) for row in rows)
+    assert places == [(queue_id, offset) for queue_id in range(QUEUES) for offset in range(COUNT // QUEUES)]
+
+
+def test_a_broker_that_does_not_return_is_an_error_that_says_how_far_the_task_was(
+    spark: SparkSession, broker: Up
+) -> None:
+    def die() -> None:
+        broker.kill()
+
+    try:
+        failure = pytest.raises(PySparkException, match=r"Numbers broker-a:\d .* attempts failed")
+        with Meanwhile(spark, die), failure:
+            slow_rows(spark, broker, retries="0").collect()
+    finally:
+        broker.start()

@@ -11,29 +11,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from skyrocketmq.config import StoreConfig
-from skyrocketmq.errors import IllegalArgument, MQError, StoreError
-from skyrocketmq.model.names import check_topic
+from skyrocketmq.errors import MQError, StoreError
 from skyrocketmq.ports import Disk
 from skyrocketmq.store.checkpoint import CheckpointTimes, load_checkpoint
 from skyrocketmq.store.commit_log import NEVER
 from skyrocketmq.store.inspection_index import IndexCheck
 from skyrocketmq.store.inspection_queues import QueueCheck, QueueChecks
-from skyrocketmq.store.key_hash import TopicKeys
+from skyrocketmq.store.inspection_records import RecordPlaces
 from skyrocketmq.store.log_files import LogFiles, require_log
 from skyrocketmq.store.log_scan import LogScan
 from skyrocketmq.store.next_start import NextStart, cut_by_next_start, foresee
 from skyrocketmq.store.progress import Progress, told
-from skyrocketmq.store.record_shape import RecordShape, split_unique_key
 from skyrocketmq.store.snapshot import load_snapshot
 from skyrocketmq.wire.json_dialect import parse
 from skyrocketmq.wire.records import ScannedRecord
 
-__all__ = ["Finding", "StoreReport", "inspect"]
-
-SHAPES_MAX: Final = 10_000
+__all__ = ["Finding", "StoreReport", "inspect", "known_topics"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +85,7 @@ class _Inspection:
         self._root = config.root_path
         self._report = StoreReport(config.root_path)
         self._bad: list[tuple[int, int]] = []
-        self._shapes: dict[tuple[bytes, bytes, int, bytes], RecordShape | None] = {}
-        self._topics: dict[bytes, TopicKeys | None] = {}
+        self._places = RecordPlaces(config)
 
     def run(self) -> StoreReport:
         report, disk = self._report, self._disk
@@ -134,6 +128,8 @@ class _Inspection:
         for record in told(scan.records(), self._progress, begin=log.begin, end=last):
             report.records += 1
             self._check_record(record)
+        for topic, why in self._places.illegal.items():
+            report.add("log", topic, f"an illegal topic, its messages are in no queue: {why}")
         report.log_end, self._bad = scan.end, scan.bad
         for begin, end in scan.bad:
             report.add("log", f"{begin}", f"{end - begin} bytes hold no good record: what was there is lost")
@@ -144,42 +140,14 @@ class _Inspection:
             expected = file.start + log.file_bytes
 
     def _check_record(self, record: ScannedRecord) -> None:
-        total, topic, queue_id, offset, log_offset, sys_flag, store_ms, _, properties = record
-        shape, key = self._shape(topic, properties)
-        if shape is None:
+        places = self._places.of(record)
+        if places is None:
             return
-        if not sys_flag & 0x4 and queue_id >= 0:
-            tags_code = shape.tags_code if shape.delay_ms is None else store_ms + shape.delay_ms
-            self._queues.check(shape.topic.topic, queue_id, offset, (log_offset, total, tags_code))
-        if sys_flag & 0xC != 0xC and self._config.index_enable:
-            if key:
-                self._index.check(shape.topic.hash_of(key), log_offset)
-            for other in shape.keys:
-                self._index.check(shape.topic.hash_of(other), log_offset)
-
-    def _shape(self, name: bytes, properties: bytes) -> tuple[RecordShape | None, bytes]:
-        before, key, after = split_unique_key(properties)
-        place = (name, before, len(key), after)
-        if place not in self._shapes:
-            if len(self._shapes) >= SHAPES_MAX:
-                self._shapes.clear()
-            topic = self._topic(name)
-            levels = self._config.delay_levels_ms
-            self._shapes[place] = (
-                None if topic is None else RecordShape(topic, before, key, after, delay_levels_ms=levels)
-            )
-        return self._shapes[place], key
-
-    def _topic(self, name: bytes) -> TopicKeys | None:
-        if name not in self._topics:
-            text = name.decode("utf-8", "replace")
-            try:
-                check_topic(text)
-                self._topics[name] = TopicKeys(text)
-            except IllegalArgument as error:
-                self._topics[name] = None
-                self._report.add("log", text, f"an illegal topic, its messages are in no queue: {error}")
-        return self._topics[name]
+        _, _, queue_id, offset, log_offset, *_ = record
+        if places.cell is not None:
+            self._queues.check(places.topic, queue_id, offset, places.cell)
+        for key_hash in places.key_hashes:
+            self._index.check(key_hash, log_offset)
 
     def _look_behind_end(self, log: LogFiles) -> None:
         """After a crash the end may be torn, and the next start cuts it: nothing that was acknowledged as durable."""
@@ -211,7 +179,7 @@ class _Inspection:
 
     def _judge_queues(self, queues: Sequence[QueueCheck], next_start: NextStart) -> None:
         report = self._report
-        known = self._known_topics()
+        known = known_topics(self._disk, self._root)
         for queue in queues:
             report.queues += 1
             report.cells += queue.cells
@@ -236,20 +204,6 @@ class _Inspection:
                 parts += [queue.trouble] if queue.trouble else []
                 report.add("queue", name, "; ".join(parts), can_repair=True)
                 report.broken_queues.append((queue.topic, queue.queue_id))
-
-    def _known_topics(self) -> set[str]:
-        """Topics that exist, as far as the broker's file and the last checkpoint tell."""
-        topics: set[str] = set()
-        snapshot = load_snapshot(self._disk, self._root / "checkpoint.json", self._times())
-        if snapshot is not None:
-            topics |= snapshot.queues.keys()
-        try:
-            table = parse(self._disk.read(self._root / "config" / "topics.json"))
-            if isinstance(table, dict) and isinstance(table.get("topicConfigTable"), dict):
-                topics |= {str(topic) for topic in table["topicConfigTable"]}
-        except (MQError, OSError):
-            pass
-        return topics
 
     def _judge_index(self, next_start: NextStart) -> None:
         report, index = self._report, self._index
@@ -308,3 +262,18 @@ class _Inspection:
         except MQError as error:
             return str(error)
         return None
+
+
+def known_topics(disk: Disk, root: Path) -> set[str]:
+    """Topics that exist, as far as the broker's file and the last checkpoint tell."""
+    topics: set[str] = set()
+    snapshot = load_snapshot(disk, root / "checkpoint.json", load_checkpoint(disk, root / "checkpoint"))
+    if snapshot is not None:
+        topics |= snapshot.queues.keys()
+    try:
+        table = parse(disk.read(root / "config" / "topics.json"))
+        if isinstance(table, dict) and isinstance(table.get("topicConfigTable"), dict):
+            topics |= {str(topic) for topic in table["topicConfigTable"]}
+    except (MQError, OSError):
+        pass
+    return topics

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["JOBS", "Job", "get_job"]
 
-JOBS: Final[dict[str, str]] = {}
+JOBS: Final[dict[str, str]] = {
+    "stats": "figures of topics: throughput, sizes, latencies, tags and keys",
+}
 
 
 class Job(Protocol):

@@ -12,6 +12,7 @@ pytest.importorskip("pyspark", reason="the pipeline needs pyspark: pip install s
 from skyrocketmq.ports import LocalDisk
 from tests.interop.apache import Apache, Server
 from tests.interop.driver import Driver, Queue, message
+from tests.spark.jobs.audited import first_pass
 from tests.spark.stores import read_rows
 from tests.store.reader import Record, Sizes, read_log
 
@@ -82,3 +83,6 @@ def check(root: Path) -> None:
     entries = [row["log_offset"] for row in read_rows(root, table="index")]
     assert {row["log_offset"] for row in ours} <= set(entries)
     assert read_rows(root, table="damage") == []
+    audited = first_pass(root)
+    assert audited.count("log") == len(rows)
+    assert (audited.differing, audited.found(), audited.plan.found) == ([], [], ())

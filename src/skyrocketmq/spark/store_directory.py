@@ -99,6 +99,11 @@ class StoreDirectory:
         self._config = config
         self.begin = self.log.begin
 
+    @property
+    def config(self) -> StoreConfig:
+        """The settings the store was written with, as far as known."""
+        return self._config
+
     def _places(self, config: StoreConfig) -> list[Path]:
         return [*config.commit_log_directories, self.root / "consumequeue"]
 
@@ -167,21 +172,28 @@ class StoreDirectory:
 
     # ------------------------------------------------------------------------------------------------------ queues
 
-    def queues(self, *, bad: list[tuple[str, str]] | None = None) -> Iterator[Queue]:
-        """All queues with their files. Raises `StoreError` for files of another size, or adds what to `bad`."""
+    def queues(self, *, bad: list[tuple[str, str]] | None = None, may_be_short: bool = False) -> Iterator[Queue]:
+        """All queues with their files. Raises `StoreError` for files of another size, or adds what to `bad`.
+
+        With `may_be_short` any file may be shorter than it should.
+        """
         directory = self.root / "consumequeue"
         for topic in self._disk.list(directory):
             for name in self._disk.list(directory / topic):
                 if name.isascii() and name.isdecimal():
                     try:
-                        yield Queue(topic, int(name), self._row(directory / topic / name))
+                        row = self._row(directory / topic / name, may_be_short=may_be_short)
+                        yield Queue(topic, int(name), row)
                     except StoreError as error:
                         if bad is None:
                             raise
                         bad.append((f"{topic}-{name}", str(error)))
 
-    def _row(self, directory: Path) -> tuple[RowFile, ...]:
-        return tuple(load_row(self._disk, (directory,), file_bytes=self._config.queue_file_bytes, key=QUEUE_KEY))
+    def _row(self, directory: Path, *, may_be_short: bool) -> tuple[RowFile, ...]:
+        file_bytes = self._config.queue_file_bytes
+        return tuple(
+            load_row(self._disk, (directory,), file_bytes=file_bytes, key=QUEUE_KEY, may_be_short=may_be_short)
+        )
 
     def queue_part(self, queue: Queue, offsets: Interval, log: Interval) -> QueuePart | None:
         """The places of a queue with these offsets that lead to these log offsets; None if there are none."""

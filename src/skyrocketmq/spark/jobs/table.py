@@ -26,6 +26,7 @@ __all__ = ["JOBS", "Job", "get_job"]
 JOBS: Final[dict[str, str]] = {
     "stats": "figures of topics: throughput, sizes, latencies, tags and keys",
     "trace": "journeys of messages, from the traces of producers and consumers",
+    "audit": "a store directory checked in parallel",
 }
 
 

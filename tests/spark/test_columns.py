@@ -14,7 +14,7 @@ pytest.importorskip("pyarrow", reason="the pipeline needs pyarrow: pip install s
 from skyrocketmq.errors import CorruptRecord
 from skyrocketmq.model import MessageView
 from skyrocketmq.model.flags import BODY_COMPRESSED
-from skyrocketmq.spark.columns import COLUMN_NAMES, columns_of, walk_records
+from skyrocketmq.spark.columns import COLUMN_NAMES, batches_of, columns_of, walk_records
 from skyrocketmq.wire.records import decode_record, encode_record
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -128,3 +128,22 @@ def test_a_body_that_cannot_be_inflated_is_named() -> None:
     data = record(random.Random(1), 1, sys_flag=BODY_COMPRESSED, body=b"not zlib")
     with pytest.raises(CorruptRecord, match="cannot be inflated"):
         columns_of(data, [0], broker="broker-a")
+
+
+def test_bodies_that_inflate_to_much_come_in_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(3)
+    monkeypatch.setattr("skyrocketmq.spark.columns.INFLATED_BYTES", 1_000_000)
+    packed = zlib.compress(bytes(300_000))
+    huge = zlib.compress(bytes(2_000_000))
+    bodies = [packed, None, packed, packed, packed, None, huge, packed, None]
+    data = b"".join(
+        record(chance, number, sys_flag=BODY_COMPRESSED if body else chance.choice([0, 0x10]), body=body)
+        for number, body in enumerate(bodies)
+    )
+    starts = walk_records(data)
+    batches = list(batches_of(data, starts, broker="broker-a", columns=("body", "queue_offset")))
+    assert all(batch.num_rows == 1 or batch.nbytes < 1_300_000 for batch in batches)
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    assert rows == [{name: row[name] for name in ("body", "queue_offset")} for row in expected(data, starts)]
+    # Nobody has to inflate what is not asked for.
+    assert len(list(batches_of(data, starts, broker="broker-a", columns=("queue_offset",)))) == 1

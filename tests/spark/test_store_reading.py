@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import zlib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In, LessThan
 from pyspark.sql.types import StructType
 
 from skyrocketmq.errors import CorruptRecord, IllegalArgument, StoreError
+from skyrocketmq.model.flags import BODY_COMPRESSED
 from skyrocketmq.ports import LocalDisk
 from skyrocketmq.testing.clock import ManualClock
 from tests.spark.stores import LOG_FILE_BYTES, config_of, make_store, plan, put_many, read_rows
 from tests.store.reader import Record, java_hash, read_log, read_queues
-from tests.store.support import open_store, sizes_of
+from tests.store.support import new_message, open_store, put_ok, sizes_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -206,6 +208,28 @@ def test_bodies_need_not_be_checked(copied: tuple[Path, list[Record]]) -> None:
     record = next(one for one in records if len(one.body) > 100 and not one.sys_flag)
     damage(root, record.log_offset + 95)
     assert len(read_rows(root, checkBodies=False)) == len(records)
+
+
+@pytest.mark.parametrize("options", [{}, {"subscribe": "T"}])
+async def test_bodies_are_inflated_piece_by_piece_and_one_that_is_not_compressed_is_stepped_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    """It says that it is compressed, and has the checksum of what it is: a producer's mistake."""
+    monkeypatch.setattr("skyrocketmq.spark.columns.INFLATED_BYTES", 100_000)
+    disk, root = LocalDisk(), tmp_path / "store"
+    root.mkdir()
+    inflated = [b"%d" % number * 20_000 for number in range(30)]
+    async with open_store(disk, config_of(root)) as store:
+        for number, body in enumerate(inflated):
+            stored = b"not compressed" if number == 17 else zlib.compress(body)
+            put_ok(store, new_message("T", 0, stored, sys_flag=BODY_COMPRESSED))
+    disk.close()
+    with pytest.raises(CorruptRecord, match=r"the body of queue offset 17 at log offset .* cannot be inflated"):
+        read_rows(root, **options)
+    del inflated[17]
+    assert bodies(read_rows(root, failOnDataLoss=False, **options)) == inflated
+    reader, partitions = plan(root, failOnDataLoss=False, **options)
+    assert all(batch.nbytes < 200_000 for one in partitions for batch in reader.read(one))
 
 
 def test_a_missing_file_is_an_error_and_a_row(copied: tuple[Path, list[Record]]) -> None:

@@ -13,7 +13,7 @@ them are wanted. Columns are made of those.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
@@ -31,7 +31,7 @@ from skyrocketmq.wire.java import body_crc
 from skyrocketmq.wire.properties import NAME_END, PAIR_END
 from skyrocketmq.wire.records import MESSAGE_MAGIC, RECORD_BYTES_MIN
 
-__all__ = ["COLUMN_NAMES", "SCHEMA", "Choose", "Records", "columns_of", "walk_records"]
+__all__ = ["COLUMN_NAMES", "SCHEMA", "Choose", "Records", "TooLarge", "batches_of", "columns_of", "walk_records"]
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
 SCHEMA: Final = pa.schema(
@@ -56,6 +56,8 @@ SCHEMA: Final = pa.schema(
     ]
 )
 COLUMN_NAMES: Final = tuple(SCHEMA.names)
+
+INFLATED_BYTES: Final = 32 << 20  # of the compressed bodies of one batch, unless one alone has more
 
 _Bytes = NDArray[np.uint8]
 _Places = NDArray[np.int64]
@@ -105,6 +107,29 @@ def walk_records(data: bytes | memoryview, at: int = 0, end: int | None = None) 
     return starts
 
 
+class TooLarge(Exception):
+    """The bodies of several records inflate to more than a batch may hold: so many of them are enough."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.count = count
+
+
+def batches_of(
+    data: bytes | memoryview, starts: Sequence[int], *, broker: str | None, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """The messages as `columns_of` gives them, in more than one batch where compressed bodies become large."""
+    at, count = 0, len(starts)
+    while at < len(starts):
+        try:
+            batch = columns_of(data, starts[at : at + count], broker=broker, columns=columns)
+        except TooLarge as error:
+            count = error.count
+            continue
+        yield batch
+        at += count
+
+
 def columns_of(
     data: bytes | memoryview,
     starts: Sequence[int] | _Places,
@@ -118,7 +143,7 @@ def columns_of(
 
     `data` holds them whole. `choose`, if given, looks at them before and says which are wanted. Raises `CorruptRecord`
     for one whose parts do not add up or whose body cannot be inflated; `origin` is what it is then said to be of, in
-    place of the broker.
+    place of the broker. Raises `TooLarge` for several whose bodies together inflate to more than `INFLATED_BYTES`.
     """
     buffer = np.frombuffer(data, np.uint8)
     places = np.asarray(starts, np.int64)
@@ -133,7 +158,10 @@ def columns_of(
         if choose is not None and not (is_wanted := choose(records, rows)).all():
             rows = rows[is_wanted]
             records = Records(data, buffer, places[rows], kind, broker, origin)
-        found.append((rows, records.batch(columns)))
+        try:
+            found.append((rows, records.batch(columns)))
+        except TooLarge as error:
+            raise TooLarge(int(rows[error.count])) from None
     if len(found) == 1:
         return found[0][1]
     # Back in their order.
@@ -263,7 +291,13 @@ class Records:
         is_compressed = (flags & BODY_COMPRESSED) != 0
         if not is_compressed.any():
             return stored
-        inflated = [self._inflate(stored[row].as_py(), row) for row in np.flatnonzero(is_compressed).tolist()]
+        inflated: list[bytes] = []
+        size = 0
+        for row in np.flatnonzero(is_compressed).tolist():
+            inflated.append(self._inflate(stored[row].as_py(), row))
+            size += len(inflated[-1])
+            if size > INFLATED_BYTES and row:
+                raise TooLarge(row)
         return pc.replace_with_mask(stored, pa.array(is_compressed), pa.array(inflated, pa.binary()))
 
     def _inflate(self, body: bytes, row: int) -> bytes:

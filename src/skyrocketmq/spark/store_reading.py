@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from skyrocketmq.errors import CorruptRecord, StoreError
 from skyrocketmq.ports import LocalDisk
-from skyrocketmq.spark.columns import Choose, Records, columns_of
+from skyrocketmq.spark.columns import Choose, Records, TooLarge, columns_of
 from skyrocketmq.spark.filters import Interval, Narrowing
 from skyrocketmq.spark.store_options import StoreOptions
 from skyrocketmq.spark.store_planning import LogPart, QueuePart
@@ -88,18 +88,19 @@ class MessageReader:
         with ExitStack() as opened:
             files = FewFiles([(part.file_start, part.path)], part.file_bytes)
             opened.callback(files.close)
-            at = part.start
+            at = done = part.start
             while at < part.end:
                 try:
                     data, starts, after = _next_piece(files, part, at)
-                    batches = list(self._batches(data, np.asarray(starts, np.int64), at, part.path)) if starts else []
+                    for count, batch in self._batches(data, np.asarray(starts, np.int64), at, part.path):
+                        yield batch
+                        done = at + starts[count] if count < len(starts) else after
                 except CorruptRecord:
                     if self._options.fail_on_data_loss:
                         raise
-                    yield from self._good_ones(files, part, at)
+                    yield from self._good_ones(files, part, done)
                     return
-                yield from batches
-                at = after
+                at = done = after
 
     def of_queue(self, part: QueuePart) -> Iterator[pa.RecordBatch]:
         """The messages that a part of a queue leads to."""
@@ -109,7 +110,8 @@ class MessageReader:
             for first, cells in cells_of(files, part):
                 expected = _Expected(part.topic, part.queue_id, first, cells)
                 for begin, end in _shares(cells):
-                    yield from self._of_cells(files, expected.slice(begin, end), part)
+                    where = part.queue_files[0][1].parent
+                    yield from self._of_cells(files, cells[begin:end], where, expected.slice(begin, end))
 
     def _good_ones(self, files: FewFiles, part: LogPart, at: int) -> Iterator[pa.RecordBatch]:
         """The rest of a part without what is damaged in it."""
@@ -119,23 +121,25 @@ class MessageReader:
             cells = np.zeros(len(chunk), CELLS)
             cells["log_offset"], cells["size"] = zip(*chunk, strict=True)
             for begin, end in _shares(cells):
-                data, starts = _gather(files, cells[begin:end])
-                yield from self._batches(data, starts, cells["log_offset"][begin:end], part.path)
+                yield from self._of_cells(files, cells[begin:end], part.path)
 
-    def _of_cells(self, files: FewFiles, expected: _Expected, part: QueuePart) -> Iterator[pa.RecordBatch]:
-        where = part.queue_files[0][1].parent
+    def _of_cells(
+        self, files: FewFiles, cells: NDArray[np.void], where: Path, expected: _Expected | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The messages that cells lead to; those of a queue are `expected` to be its own."""
+        done = 0
         try:
-            data, starts = _gather(files, expected.cells)
-            batches = list(self._batches(data, starts, expected.cells["log_offset"], where, expected))
+            data, starts = _gather(files, cells)
+            for count, batch in self._batches(data, starts, cells["log_offset"], where, expected):
+                yield batch
+                done = count
         except CorruptRecord as error:
             if self._options.fail_on_data_loss:
-                raise CorruptRecord(f"{error}; the queue {part.topic}-{part.queue_id} leads to it") from error
-            batches = []
-            if len(expected.cells) > 1:  # halves, until what is damaged stands alone
-                middle = len(expected.cells) // 2
-                yield from self._of_cells(files, expected.slice(0, middle), part)
-                yield from self._of_cells(files, expected.slice(middle, len(expected.cells)), part)
-        yield from batches
+                raise CorruptRecord(f"{error}; the queue {expected} leads to it" if expected else error) from error
+            if len(cells) - done > 1:  # halves, until what is damaged stands alone
+                middle = (done + len(cells)) // 2
+                for begin, end in ((done, middle), (middle, len(cells))):
+                    yield from self._of_cells(files, cells[begin:end], where, expected and expected.slice(begin, end))
 
     def _batches(
         self,
@@ -144,24 +148,31 @@ class MessageReader:
         log_offsets: int | NDArray[np.int64],
         where: Path,
         expected: _Expected | None = None,
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The messages that begin at these places of the data, which stand at these log offsets of the log.
 
-        A number is the log offset of the first byte, where the data is a piece of the log.
+        A number is the log offset of the first byte, where the data is a piece of the log. Each batch comes with the
+        number of places that are done after it.
         """
         offsets = starts + log_offsets if isinstance(log_offsets, int) else log_offsets.astype(np.int64)
-        for begin in range(0, len(starts), BATCH_ROWS):
-            rows = slice(begin, begin + BATCH_ROWS)
-            batch = columns_of(
-                data,
-                starts[rows],
-                broker=self._options.broker,
-                columns=self._columns,
-                origin=str(where),
-                choose=self._choose(offsets[rows], None if expected is None else expected.slice(begin, rows.stop)),
-            )
+        begin, count = 0, BATCH_ROWS
+        while begin < len(starts):
+            end = min(begin + count, len(starts))
+            try:
+                batch = columns_of(
+                    data,
+                    starts[begin:end],
+                    broker=self._options.broker,
+                    columns=self._columns,
+                    origin=str(where),
+                    choose=self._choose(offsets[begin:end], expected and expected.slice(begin, end)),
+                )
+            except TooLarge as error:
+                count = error.count
+                continue
             if batch.num_rows:
-                yield batch
+                yield end, batch
+            begin = end
 
     def _choose(self, offsets: NDArray[np.int64], expected: _Expected | None) -> Choose:
         narrowing = self._narrowing
@@ -193,6 +204,9 @@ class _Expected:
         self._topic = topic
         self._queue_id = queue_id
         self._first_offset = first_offset
+
+    def __str__(self) -> str:
+        return f"{self._topic}-{self._queue_id}"
 
     def slice(self, begin: int, end: int) -> _Expected:
         return _Expected(self._topic, self._queue_id, self._first_offset + begin, self.cells[begin:end])

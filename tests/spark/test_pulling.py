@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -76,6 +77,27 @@ def test_what_is_not_there_is_an_error_or_left_out(connect: Connect) -> None:
         numbers(connect, beyond)
     tolerant = replace(OPTIONS, fail_on_data_loss=False)
     assert numbers(connect, beyond, tolerant) == list(range(COUNT - 5, COUNT))
+
+
+def test_a_message_that_the_broker_steps_over_is_an_error_or_left_out(tmp_path: Path) -> None:
+    """Brokers leave out what is damaged in their log, and answer with the rest as if there were no more."""
+    wanted = replace(WANTED, topic="Damaged", end=20)
+    settings = LinkSettings(timeout_s=10)
+    with LocalCluster(directory=tmp_path, settings={"mappedFileSizeCommitLog": "1048576"}) as running:
+        with Producer("fill", namesrv=running.namesrv) as producer:
+            for number in range(20):
+                producer.send(Message("Damaged", b"%d body" % number), queue=MessageQueue("Damaged", "broker-a", 0))
+        running.stop_broker()
+        [log] = tmp_path.rglob("commitlog/*0")
+        log.write_bytes(log.read_bytes().replace(b"13 body", b"13 bodY"))
+        running.start_broker()
+        with Cluster([running.namesrv], settings) as known:
+            address = known.address_of("broker-a", "Damaged")
+            with pytest.raises(DataLost, match=r"read up to 0, and of the 20 messages that follow the broker gave 19"):
+                numbers(lambda: BlockingLink(address, settings), wanted)
+            tolerant = replace(OPTIONS, fail_on_data_loss=False)
+            left = numbers(lambda: BlockingLink(address, settings), wanted, tolerant)
+    assert left == [number for number in range(20) if number != 13]
 
 
 def test_an_unknown_topic_is_the_brokers_refusal(connect: Connect) -> None:

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from skyrocketmq import Message, MessageQueue
 from skyrocketmq.blocking import Producer
 from skyrocketmq.errors import IllegalArgument, NoRoute
+from skyrocketmq.model.names import SCHEDULE_TOPIC
 from skyrocketmq.spark.cluster import Cluster
 from skyrocketmq.spark.link import LinkSettings
 from skyrocketmq.spark.pulling import DataLost
@@ -107,6 +108,16 @@ def test_topics_by_list_pattern_and_assignment(cluster: BlockingCluster) -> None
         reader(cluster, subscribe="", assign='{"Orders": ["broker-a:9"]}').partitions()
     with pytest.raises(NoRoute, match="no route for topic Nobody"):
         reader(cluster, subscribe="Nobody").partitions()
+
+
+def test_a_pattern_does_not_mean_the_topics_of_the_system(cluster: BlockingCluster) -> None:
+    with Producer("delays", namesrv=cluster.namesrv) as producer:
+        producer.send(Message("Orphans", b"later", delay_level=18))
+    with Cluster([cluster.namesrv], LinkSettings(timeout_s=10)) as asked:
+        assert SCHEDULE_TOPIC in asked.topics()
+    assert numbers(reader(cluster, subscribe="", subscribePattern=".*")) == list(range(COUNT))
+    waiting = rows(reader(cluster, subscribe=SCHEDULE_TOPIC))
+    assert [row["body"] for row in waiting] == [b"later"], "by its name it is read"
 
 
 def places(*offsets: int) -> str:

@@ -40,7 +40,7 @@ from skyrocketmq.wire.headers_pull import (
 
 __all__ = ["Cluster", "Indexed"]
 
-SAMPLE_GROUP: Final = "skyrocketmq-spark"
+DEFAULT_GROUP: Final = "skyrocketmq-spark"
 SAMPLE_COUNT: Final = 32
 
 _ROUTE_ANSWERS: Final = (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST)
@@ -63,11 +63,14 @@ class Indexed:
 class Cluster:
     """A cluster as seen through its name servers. Use it as `with`, or call `close`."""
 
-    def __init__(self, name_servers: Sequence[str], settings: LinkSettings) -> None:
+    def __init__(self, name_servers: Sequence[str], settings: LinkSettings, *, group: str = DEFAULT_GROUP) -> None:
+        """`group` is the one that messages are looked at as: brokers may check who it is."""
         self._name_servers = tuple(name_servers)
         self._settings = settings
+        self._group = group
         self._links: dict[str, BlockingLink] = {}
         self._brokers: dict[str, str] = {}  # address of each broker that a route has told of
+        self._replicas: set[str] = set()  # those of which only a slave is there
 
     def __enter__(self) -> Self:
         return self
@@ -122,16 +125,23 @@ class Cluster:
             address = broker.master_address or next(iter(broker.broker_addrs.values()), None)
             if address is not None:
                 self._brokers[broker.broker_name] = address
+                (self._replicas.discard if broker.master_address else self._replicas.add)(broker.broker_name)
         return route
 
-    def connect(self, broker: str, topic: str) -> BlockingLink:
+    def is_replica(self, broker: str) -> bool:
+        """Whether a slave stands in for the broker: where its queues end is not where they end at the master."""
+        return broker in self._replicas
+
+    def connect(self, broker: str, topic: str, *, to_write: bool = False) -> BlockingLink:
         """A new connection to a broker, wherever it is now. Raises `NetError`: it may be back in a moment."""
         try:
             self.queues(topic)
             address = self.address_of(broker, topic)
         except NoRoute as error:
             raise NetError(str(error)) from error
-        return BlockingLink(address, self._settings)
+        if to_write and self.is_replica(broker):
+            raise NetError(f"the master of {broker} is away: its slave takes no messages")
+        return BlockingLink(address, self._settings, is_replica=self.is_replica(broker))
 
     def address_of(self, broker: str, topic: str) -> str:
         """The address of a broker that has queues of the topic."""
@@ -207,7 +217,7 @@ class Cluster:
 
     def _sample(self, queue: MessageQueue, offset: int, *, count: int) -> tuple[bytes, list[int]]:
         header = PullMessageHeader(
-            consumer_group=SAMPLE_GROUP,
+            consumer_group=self._group,
             topic=queue.topic,
             queue_id=queue.queue_id,
             queue_offset=offset,

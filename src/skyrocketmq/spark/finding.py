@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
 
-from skyrocketmq.errors import IllegalArgument
+from skyrocketmq.errors import IllegalArgument, NoRoute
 from skyrocketmq.model import MessageQueue
+from skyrocketmq.model.names import is_system_topic
 from skyrocketmq.spark.cluster import Cluster
 from skyrocketmq.spark.options import SourceOptions
 from skyrocketmq.spark.places import Bounds, Offsets, Places, resolve
 
-__all__ = ["bounds_of", "chosen_queues", "offsets_of"]
+__all__ = ["bounds_of", "chosen_queues", "offsets_of", "visible_queues"]
+
+logger = logging.getLogger(__name__)
 
 
 def chosen_queues(cluster: Cluster, options: SourceOptions) -> list[MessageQueue]:
@@ -22,11 +26,28 @@ def chosen_queues(cluster: Cluster, options: SourceOptions) -> list[MessageQueue
         if missing:
             raise IllegalArgument(f"assign names queues that are not there: {', '.join(map(str, missing))}")
         return list(options.assigned)
-    topics: Iterable[str] = options.topics
-    if options.topic_pattern:
-        pattern = re.compile(options.topic_pattern)
-        topics = [topic for topic in cluster.topics() if pattern.fullmatch(topic)]
-    return [queue for topic in topics for queue in cluster.queues(topic)]
+    return [queue for topic in _topics(cluster, options) for queue in cluster.queues(topic)]
+
+
+def visible_queues(cluster: Cluster, options: SourceOptions) -> list[MessageQueue]:
+    """Those of them that can be seen now: a topic or a queue whose brokers are away is left out."""
+    found: list[MessageQueue] = []
+    for topic in _topics(cluster, options):
+        try:
+            found += cluster.queues(topic)
+        except NoRoute as error:
+            logger.warning("topic cannot be seen now", extra={"topic": topic, "reason": str(error)})
+    return [queue for queue in found if not options.assigned or queue in options.assigned]
+
+
+def _topics(cluster: Cluster, options: SourceOptions) -> Iterable[str]:
+    if options.assigned:
+        return sorted({queue.topic for queue in options.assigned})
+    if not options.topic_pattern:
+        return options.topics
+    pattern = re.compile(options.topic_pattern)
+    # Half messages and delayed ones are the brokers' own business: a pattern does not mean them, only their names do.
+    return [topic for topic in cluster.topics() if pattern.fullmatch(topic) and not is_system_topic(topic)]
 
 
 def bounds_of(cluster: Cluster, queues: Iterable[MessageQueue]) -> dict[MessageQueue, Bounds]:

@@ -40,9 +40,10 @@ class LinkSettings:
 class BlockingLink:
     """A connection. Use it as `with`, or call `close`."""
 
-    def __init__(self, address: str, settings: LinkSettings) -> None:
+    def __init__(self, address: str, settings: LinkSettings, *, is_replica: bool = False) -> None:
         """Connects; raises `ConnectFailed`."""
         self.address = address
+        self.is_replica = is_replica  # a slave that stands in for its master, and may lack the newest messages
         self._settings = settings
         self._numbers = 0
         self._received = bytearray()

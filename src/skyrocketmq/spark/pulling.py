@@ -6,7 +6,7 @@ elsewhere than the last one ended was asked for on a wrong guess and is dropped;
 
 Rule 1: a range is read completely and in order, or not: whatever is missing raises, unless data loss was allowed.
 Rule 2: memory is bounded, whatever the range: the answers to the pulls under way (256 KiB each unless one message is
-larger), the joined bytes of one batch, and its columns.
+larger), the joined bytes of one batch, and its columns, in which compressed bodies have their own limit.
 Rule 3: a broker that goes away is tried again, from where the range was, until the retries are used up.
 """
 
@@ -22,7 +22,7 @@ import pyarrow as pa
 from skyrocketmq.errors import MQError, NetError, broker_error
 from skyrocketmq.model.flags import PULL_SUBSCRIPTION
 from skyrocketmq.ports import pause
-from skyrocketmq.spark.columns import columns_of, walk_records
+from skyrocketmq.spark.columns import batches_of, walk_records
 from skyrocketmq.spark.link import BlockingLink
 from skyrocketmq.spark.patience import RETRY_PAUSE_S
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
@@ -39,6 +39,7 @@ BATCH_ROWS: Final = 4096
 BATCH_BYTES: Final = 4 << 20
 
 _QUEUE_OFFSET_AT: Final = 20  # within a record
+_REMOVED: Final = "MESSAGE_WAS_REMOVING"  # the remark of brokers, Apache's too, to messages that their log has no more
 
 
 class DataLost(MQError):
@@ -94,7 +95,7 @@ def read_range(
             with connect() as link:
                 reading = _Reading(link, replace(wanted, start=at), options)
                 for data, starts in reading.joined():
-                    yield columns_of(data, starts, broker=wanted.broker, columns=columns)
+                    yield from batches_of(data, starts, broker=wanted.broker, columns=columns)
                     at, failures = reading.safe_at, 0
                 at = wanted.end
         except NetError as error:
@@ -124,8 +125,9 @@ class _Reading:
         starts: list[int] = []
         size = 0
         while self._at < self._wanted.end:
+            before = self._at
             body = self._next_answer()
-            kept = self._within(body)
+            kept = self._within(body, before)
             starts += [size + start for start in kept]
             if kept:
                 parts.append(body)
@@ -138,9 +140,12 @@ class _Reading:
         if starts:
             yield b"".join(parts), starts
 
-    def _within(self, body: bytes) -> list[int]:
-        """Where the records of an answer begin that belong to the range."""
+    def _within(self, body: bytes, before: int) -> list[int]:
+        """Where the records of an answer begin that belong to the range; they are all from `before` on."""
         starts = walk_records(body)
+        if not self._options.is_filtered and len(starts) < self._at - before:
+            # A broker steps over what its log no longer has, and says nothing.
+            self._refuse_loss(before, f"of the {self._at - before} messages that follow the broker gave {len(starts)}")
         while starts and _queue_offset(body, starts[-1]) >= self._wanted.end:
             starts.pop()
         return starts
@@ -196,6 +201,8 @@ class _Reading:
             return answer.body
         if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and next_offset > offset:
             self._at = next_offset  # all of these were filtered out, or are not messages any more
+            if answer.remark == _REMOVED:
+                self._refuse_loss(offset, f"the broker goes on at {next_offset}: its log has them no more")
             return b""
         self._lose(offset, header)
         return b""
@@ -203,10 +210,16 @@ class _Reading:
     def _lose(self, offset: int, header: PullMessageAnswer) -> None:
         """The queue does not have what the range promises."""
         lowest, highest = header.min_offset or 0, header.max_offset or 0
+        if self._link.is_replica:
+            slave = f"{self._link.address} has [{lowest}, {highest})"
+            raise NetError(f"the master of {self._wanted.broker} is away, and its slave {slave}")
         if offset < lowest:
             reason, self._at = f"its oldest message is {lowest} now", min(lowest, self._wanted.end)
         else:
             reason, self._at = f"it ends at {highest}", self._wanted.end
+        self._refuse_loss(offset, reason)
+
+    def _refuse_loss(self, offset: int, reason: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLost(
                 f"messages of {self._wanted} are gone: the queue was read up to {offset}, and {reason}. They may have "

@@ -78,7 +78,7 @@ class RocketMQReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         options, narrowing = self._options, self._narrowing
-        with Cluster(options.name_servers, options.link) as cluster:
+        with Cluster(options.name_servers, options.link, group=options.pull.group) as cluster:
             bounds = bounds_of(cluster, chosen_queues(cluster, options))
             starts = offsets_of(cluster, options.starting, bounds, option="startingOffsets")
             ends = offsets_of(cluster, options.ending, bounds, option="endingOffsets")

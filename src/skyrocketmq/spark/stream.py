@@ -13,8 +13,8 @@ Rule 3: the group's offsets at the broker are for people to look at. The checkpo
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -27,11 +27,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from skyrocketmq.errors import MQError, NetError, NoRoute
+from skyrocketmq.errors import BrokerError, NetError, NoRoute
 from skyrocketmq.model import MessageQueue
 from skyrocketmq.ports import SystemClock
 from skyrocketmq.spark.cluster import Cluster
-from skyrocketmq.spark.finding import bounds_of, chosen_queues, offsets_of
+from skyrocketmq.spark.finding import bounds_of, chosen_queues, offsets_of, visible_queues
 from skyrocketmq.spark.options import SourceOptions
 from skyrocketmq.spark.places import Bounds, Offsets, offsets_from_json, offsets_to_json
 from skyrocketmq.spark.planning import is_due, limit_bytes, limit_count, ranges_between, split
@@ -41,6 +41,8 @@ from skyrocketmq.spark.reading import RangesPartition, read_ranges
 __all__ = ["RocketMQStreamReader"]
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -126,12 +128,16 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.offsets_per_trigger_max is not None:
             ends = limit_count(begins, ends, options.offsets_per_trigger_max)
         if options.bytes_per_trigger_max is not None:
-            cluster = self._driver_cluster()
-            sizes = {
-                queue: cluster.message_bytes(queue, begins[queue]) for queue, end in ends.items() if end > begins[queue]
-            }
+            sizes = self._sizes(begins, ends)
+            ends = {queue: end if queue in sizes else begins[queue] for queue, end in ends.items()}
             ends = limit_bytes(begins, ends, options.bytes_per_trigger_max, sizes)
         return ends
+
+    def _sizes(self, begins: Offsets, ends: Offsets) -> dict[MessageQueue, float]:
+        """About how large the next messages are, of the queues that have some and can be asked."""
+        cluster = self._driver_cluster()
+        waiting = [queue for queue, end in ends.items() if end > begins[queue]]
+        return self._ask(waiting, lambda queue: cluster.message_bytes(queue, begins[queue]))
 
     # --------------------------------------------------------------------------------------------------- tasks
 
@@ -151,14 +157,16 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Let the broker know how far the group is, for people and tools that look at its lag."""
         if not self._options.group:
             return
-        for queue, offset in offsets.items():
-            if self._shown.get(queue) == offset:
-                continue
+        cluster, group = self._driver_cluster(), self._options.group
+
+        def show(queue: MessageQueue) -> None:
             try:
-                self._driver_cluster().commit(self._options.group, queue, offset)
-                self._shown[queue] = offset
-            except MQError as error:
+                cluster.commit(group, queue, offsets[queue])
+                self._shown[queue] = offsets[queue]
+            except (BrokerError, NoRoute) as error:
                 logger.warning("progress not shown", extra={"queue": str(queue), "reason": str(error)})
+
+        self._ask([queue for queue, offset in offsets.items() if self._shown.get(queue) != offset], show)
 
     def stop(self) -> None:
         if self._cluster is not None:
@@ -169,32 +177,41 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _driver_cluster(self) -> Cluster:
         if self._cluster is None:
-            self._cluster = Cluster(self._options.name_servers, self._options.link)
+            self._cluster = Cluster(self._options.name_servers, self._options.link, group=self._options.pull.group)
         return self._cluster
 
     def _bounds(self, starts: Mapping[MessageQueue, int]) -> dict[MessageQueue, Bounds]:
         """What the queues have that are there now; the others stay where they are."""
-        assigned = self._options.assigned
-        if assigned and starts:  # they were all there at the beginning: one that is not, is away
-            return self._bounds_of(assigned)
         cluster = self._driver_cluster()
         try:
-            queues = chosen_queues(cluster, self._options)
-        except (NetError, NoRoute):
+            queues = visible_queues(cluster, self._options)
+        except NetError:
             if not starts:
                 raise
             logger.warning("no queue can be seen now", exc_info=True)
             return {}
-        return self._bounds_of(queues)
+        bounds = self._ask(queues, lambda queue: bounds_of(cluster, [queue])[queue])
+        # A slave that stands in for its master may lack what its master has: that is no loss, the master is waited for.
+        return {
+            queue: has
+            for queue, has in bounds.items()
+            if has.lowest <= starts.get(queue, -1) <= has.highest or not cluster.is_replica(queue.broker_name)
+        }
 
-    def _bounds_of(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, Bounds]:
-        bounds: dict[MessageQueue, Bounds] = {}
+    def _ask(self, queues: Iterable[MessageQueue], question: Callable[[MessageQueue], T]) -> dict[MessageQueue, T]:
+        """The answers of the queues whose brokers are there. One that gives none is not asked again this time: with
+        many queues that would take as many time-outs."""
+        answers: dict[MessageQueue, T] = {}
+        away: set[str] = set()
         for queue in queues:
+            if queue.broker_name in away:
+                continue
             try:
-                bounds |= bounds_of(self._driver_cluster(), [queue])
-            except (NetError, NoRoute) as error:
-                logger.warning("queue cannot be seen now", extra={"queue": str(queue), "reason": str(error)})
-        return bounds
+                answers[queue] = question(queue)
+            except NetError as error:
+                away.add(queue.broker_name)
+                logger.warning("broker cannot be asked now", extra={"queue": str(queue), "reason": str(error)})
+        return answers
 
 
 def _offsets(tree: dict[str, Any]) -> Offsets:

@@ -216,8 +216,10 @@ class Stream:
         )
         self._patch = patch
 
-    def task(self, rows: pa.RecordBatch, *, epoch: int, partition: int = 0, attempt: int = 0) -> Written:
-        self._patch.setattr(sink, "task_place", lambda: TaskPlace(epoch, partition, attempt))
+    def task(
+        self, rows: pa.RecordBatch, *, epoch: int, partition: int = 0, attempt: int = 0, query: str = "q"
+    ) -> Written:
+        self._patch.setattr(sink, "task_place", lambda: TaskPlace(epoch, partition, attempt, query))
         made = self._source.streamWriter(from_arrow_schema(rows.schema), overwrite=False)
         assert isinstance(made, RocketMQStreamWriter)
         written = made.write(iter([rows]))
@@ -357,3 +359,40 @@ def test_a_task_that_cannot_find_out_what_is_stored_fails_and_says_so(
         cluster.start_broker("broker-b")
     assert bodies(cluster, topic) == [], "or it might be there twice"
     assert again.write(iter([table(body=["x"])])) == Written(1)
+
+
+def test_a_query_that_begins_anew_writes_all_of_its_rows(
+    cluster: BlockingCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its checkpoint was deleted: Spark counts from 0 again, and gives it another id."""
+    rows = table(body=["a", "b"])
+    query = Stream(cluster, topic, monkeypatch)
+    assert query.task(rows, epoch=0, query="first") == Written(2)
+    query.commit(0)
+    assert Stream(cluster, topic, monkeypatch).task(rows, epoch=0, query="second") == Written(2)
+    assert Stream(cluster, topic, monkeypatch).task(rows, epoch=0, query="second") == Written(0, 2)
+
+
+def test_nothing_is_written_while_queues_with_rows_are_away(
+    cluster: BlockingCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = table(body=[f"{number}" for number in range(40)])
+    assert Stream(cluster, topic, monkeypatch, batchBytes="300").task(rows, epoch=0) == Written(40)
+    cluster.stop_broker("broker-b")
+    try:
+        with pytest.raises(NoRoute, match=r"has 2 queues now and had 4: rows in the others cannot be read back"):
+            Stream(cluster, topic, monkeypatch).task(rows, epoch=0)
+    finally:
+        cluster.start_broker("broker-b")
+    assert Stream(cluster, topic, monkeypatch).task(rows, epoch=0) == Written(0, 40)
+
+
+def test_a_batch_write_inside_a_stream_is_told_by_its_epoch(
+    cluster: BlockingCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in `foreachBatch`: each batch is a batch write, and its tasks know the epoch."""
+    rows = table(body=["a", "b"])
+    for epoch in range(3):
+        monkeypatch.setattr(sink, "task_place", lambda epoch=epoch: TaskPlace(epoch, 0, 0, "q"))
+        assert write(cluster, rows, topic=topic, sinkId="each", **ONCE) == Written(2)
+        assert write(cluster, rows, topic=topic, sinkId="each", **ONCE) == Written(0, 2)

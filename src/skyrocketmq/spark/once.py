@@ -13,7 +13,9 @@ epoch n was recorded and before Spark has noted it, epoch n is repeated, and its
 
 Rule 1: a record that is too old only makes more to read; ids name their epoch, so no other one is mistaken for it.
 Rule 2: recorded is the offset plus one, since brokers answer 0 for a group that they do not know.
-Rule 3: what cannot be read back now is waited for, and then an error: rows are not written again on suspicion.
+Rule 3: what cannot be read back now is waited for, and then an error: rows are not written again on suspicion. A queue
+that was there before and is away, or of which only a slave is there, may hold rows of this epoch: how many queues there
+were is recorded, too.
 Rule 4: requests of an attempt that died may still be on their way to a broker. So a task that is begun again, or has
 lost a connection, looks only after a pause.
 """
@@ -31,6 +33,7 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 from pyspark import TaskContext
 
+from skyrocketmq.errors import NetError, NoRoute
 from skyrocketmq.model import MessageQueue
 from skyrocketmq.ports import pause
 from skyrocketmq.spark.cluster import Cluster
@@ -44,7 +47,9 @@ __all__ = ["ROW_ID", "Epochs", "RowIds", "TaskPlace", "task_place"]
 T = TypeVar("T")
 
 ROW_ID: Final = "SPARK_ROW_ID"
-_BATCH_ID: Final = "streaming.sql.batchId"  # where Spark tells its tasks which batch of a stream they belong to
+# Where Spark tells its tasks which batch of which stream they belong to.
+_BATCH_ID: Final = "streaming.sql.batchId"
+_QUERY_ID: Final = "sql.streaming.queryId"
 _GROUP: Final = "skyrocketmq-sink"
 
 
@@ -55,18 +60,24 @@ class TaskPlace:
     epoch: int | None
     partition: int
     attempt: int
+    query: str = ""  # Spark's id of the query, which stands in its checkpoint
 
 
 def task_place() -> TaskPlace:
     context = TaskContext.get()
     assert context is not None, "rows are written by tasks"
     epoch = context.getLocalProperty(_BATCH_ID)
-    return TaskPlace(None if epoch is None else int(epoch), context.partitionId(), context.attemptNumber())
+    return TaskPlace(
+        None if epoch is None else int(epoch),
+        context.partitionId(),
+        context.attemptNumber(),
+        context.getLocalProperty(_QUERY_ID) or "",
+    )
 
 
 @dataclass(frozen=True)
 class Epochs:
-    """What the driver knows when a query, or a batch write, starts. Travels to the tasks."""
+    """What the driver knows when a batch of a stream, or a batch write, starts. Travels to the tasks."""
 
     sink: str
     topic: str
@@ -77,12 +88,12 @@ class Epochs:
     @classmethod
     def begin(cls, cluster: Cluster, options: SinkOptions, *, is_stream: bool) -> Epochs:
         """Look where the queues end. The very first time that is recorded, too."""
-        sink = hashlib.blake2b(options.sink_id.encode(), digest_size=8).hexdigest()
         queues = cluster.queues(options.topic)
-        ends = {queue: cluster.max_offset(queue) for queue in queues}
-        pull = PullOptions(fail_on_data_loss=False, retry_count_max=options.retry_count_max)
-        epochs = cls(sink, options.topic, is_stream, ends, pull)
-        groups = [epochs._group(0), epochs._group(1)] if is_stream else [epochs._group(None)]
+        ends = {queue: _end(cluster, queue) for queue in queues}
+        pull = PullOptions(group=options.group, fail_on_data_loss=False, retry_count_max=options.retry_count_max)
+        epochs = cls(_digest(options.sink_id), options.topic, is_stream, ends, pull)
+        epochs._count(cluster, queues)
+        groups = {epochs._group(0), epochs._group(1)}
         # A queue without a record beside others that have one is new since then: it counts from its beginning.
         if not any(cluster.committed(group, queue) for group in groups for queue in queues):
             for group in groups:
@@ -90,13 +101,33 @@ class Epochs:
                     cluster.commit(group, queue, end + 1)
         return epochs
 
+    def _count(self, cluster: Cluster, queues: Sequence[MessageQueue]) -> None:
+        """Record how many queues there are. Raises `NoRoute` if there were more."""
+        group = f"{_GROUP}-{self.sink}-queues"
+        counts = [cluster.committed(group, queue) or 0 for queue in queues]
+        if max(counts, default=0) > len(queues):
+            raise NoRoute(
+                f"topic {self.topic} has {len(queues)} queues now and had {max(counts)}: rows in the others cannot be "
+                f"read back, so nothing is written. Start again when their broker is back; if they are gone for good, "
+                f"go on with another sinkId"
+            )
+        for queue, count in zip(queues, counts, strict=True):
+            if count != len(queues):
+                cluster.commit(group, queue, len(queues))
+
     def end(self, cluster: Cluster, epoch: int) -> None:
         """Record where the next epoch begins."""
         for queue in cluster.queues(self.topic):
-            cluster.commit(self._group(epoch + 1), queue, cluster.max_offset(queue) + 1)
+            cluster.commit(self._group(epoch + 1), queue, _end(cluster, queue) + 1)
 
     def label(self, place: TaskPlace) -> str:
-        return f"{self.sink}-{'batch' if place.epoch is None else place.epoch}"
+        """What the ids of an epoch's rows begin with.
+
+        A query whose checkpoint was deleted counts its epochs from 0 again: it is another query by its id, and its rows
+        are others.
+        """
+        writer = _digest(f"{self.sink} {place.query}") if place.query else self.sink
+        return f"{writer}-{'batch' if place.epoch is None else place.epoch}"
 
     def ids_there(self, cluster: Cluster, place: TaskPlace, prefix: str) -> set[str]:
         """The ids of this epoch's rows that an earlier attempt has written. Raises `NetError`."""
@@ -120,7 +151,7 @@ class Epochs:
         return found
 
     def _ends(self, cluster: Cluster, queues: Iterable[MessageQueue]) -> Offsets:
-        return {queue: self._patiently(partial(cluster.max_offset, queue)) for queue in queues}
+        return {queue: self._patiently(partial(_end, cluster, queue)) for queue in queues}
 
     def _read_back(self, cluster: Cluster, place: TaskPlace, ends: Offsets, column: str) -> Iterator[pa.RecordBatch]:
         """A column of what was written since the epoch before, up to these ends."""
@@ -136,7 +167,21 @@ class Epochs:
         return persistently(ask, retry_count_max=self.pull.retry_count_max, what=what)
 
     def _group(self, epoch: int | None) -> str:
-        return f"{_GROUP}-{self.sink}-{'batch' if epoch is None else epoch % 2}"
+        """The group of an epoch's record. All batch writes of a name have one: they are not counted."""
+        return f"{_GROUP}-{self.sink}-{epoch % 2 if self.is_stream and epoch is not None else 'batch'}"
+
+
+def _end(cluster: Cluster, queue: MessageQueue) -> int:
+    if cluster.is_replica(queue.broker_name):
+        raise NetError(
+            f"the master of {queue.broker_name} is away, and its slave need not have all that was written: rows cannot "
+            f"be read back, so nothing is written. Start again when it is back"
+        )
+    return cluster.max_offset(queue)
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 class RowIds:

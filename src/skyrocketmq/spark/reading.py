@@ -56,7 +56,7 @@ def read_ranges(
 ) -> Iterator[pa.RecordBatch]:
     """The messages of the ranges, in order."""
     read = tuple(columns) if not options.tags or "tags" in columns else (*columns, "tags")
-    with Cluster(options.name_servers, options.link) as cluster:
+    with Cluster(options.name_servers, options.link, group=options.pull.group) as cluster:
         for wanted in ranges:
             connect = partial(cluster.connect, wanted.broker, wanted.topic)
             for batch in read_range(connect, wanted, options.pull, read):
@@ -67,7 +67,7 @@ def read_ranges(
 
 def read_keys(options: SourceOptions, lookup: KeyLookup, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The messages of a lookup."""
-    with Cluster(options.name_servers, options.link) as cluster:
+    with Cluster(options.name_servers, options.link, group=options.pull.group) as cluster:
         yield from read_lookup(cluster, lookup, options, columns)
 
 

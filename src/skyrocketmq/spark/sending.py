@@ -144,7 +144,7 @@ class Sending:
             try:
                 link = self._links.get(broker)
                 if link is None:
-                    link = self._links[broker] = self._cluster.connect(broker, request.queue.topic)
+                    link = self._links[broker] = self._cluster.connect(broker, request.queue.topic, to_write=True)
                 request.is_uncertain = True
                 number = link.send(self._frames.frame(request.outgoing, request.queue, born_ms=self._clock.now_ms()))
             except NetError as error:

@@ -208,7 +208,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue
             try:
                 answers[queue] = question(queue)
-            except NetError as error:
+            except (NetError, NoRoute) as error:
                 away.add(queue.broker_name)
                 logger.warning("broker cannot be asked now", extra={"queue": str(queue), "reason": str(error)})
         return answers

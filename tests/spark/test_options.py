@@ -104,6 +104,7 @@ def test_times_are_for_all_queues_or_for_each() -> None:
         ({"minPartitions": "0"}, "minPartitions is '0': a number from 1 on"),
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss is 'maybe': true or false"),
         ({"timeout": "soon"}, "timeout is 'soon': a time is expected"),
+        ({"timeout": "0s"}, "timeout is '0s': nothing is answered in no time"),
         ({"accessKey": "me"}, "accessKey and secretKey belong together"),
         ({"tlsTrustPath": "ca.pem"}, "tlsTrustPath cannot be used here: it needs tls=true"),
         ({"subscribe": "", "subscribePattern": "("}, "no regular expression"),

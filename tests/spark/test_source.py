@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -153,6 +153,8 @@ def test_ranges_by_time_are_exact(cluster: BlockingCluster) -> None:
     per_queue = json.dumps({"Orders": {"broker-a:0": int(moment_ms), "broker-a:1": 0, "broker-a:2": 2**52}})
     chosen = [n for n in range(COUNT) if n // 3 % 3 == 1 or (n // 3 % 3 == 0 and stored[n] >= moment)]
     assert numbers(reader(cluster, startingTimestamp=per_queue)) == chosen
+    with pytest.raises(IllegalArgument, match="startingTimestamp lacks queues Orders@broker-a:1"):
+        reader(cluster, startingTimestamp='{"Orders": {"broker-a:0": 5}}').partitions()
 
 
 def test_tags_and_sql_are_filtered_by_the_broker_and_exactly(cluster: BlockingCluster) -> None:
@@ -179,6 +181,11 @@ def test_pushed_filters_read_less(cluster: BlockingCluster) -> None:
     long_ago = datetime(2000, 1, 1, tzinfo=UTC)
     assert pushed(cluster, LessThan(("store_timestamp",), long_ago)).partitions() == []
     assert numbers(pushed(cluster, GreaterThanOrEqual(("store_timestamp",), long_ago))) == list(range(COUNT))
+    # A clock that was set back may have given the messages before it the same times, or later ones.
+    newest = max(row["store_timestamp"] for row in rows(reader(cluster)))
+    assert numbers(pushed(cluster, GreaterThanOrEqual(("store_timestamp",), newest))) == list(range(COUNT))
+    later = newest + timedelta(minutes=2)
+    assert pushed(cluster, GreaterThanOrEqual(("store_timestamp",), later)).partitions() == []
 
 
 def test_a_broker_that_returns_during_a_read_is_read_on(

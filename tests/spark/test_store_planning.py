@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the pipeline needs pyspark: pip install skyrocketmq[spark]")
 
-from skyrocketmq.spark.filters import Interval
-from skyrocketmq.spark.store_planning import CLOCK_SLACK_MS, Cut, LogPart, cell_range, first_true, in_time, log_parts
+from skyrocketmq.spark.filters import CLOCK_SLACK_MS, Interval
+from skyrocketmq.spark.store_planning import Cut, LogPart, cell_range, first_true, in_time, log_parts
 from skyrocketmq.spark.store_planning import packed as packed_parts
 
 FILE = 1000

@@ -25,7 +25,9 @@ from pyspark.sql.datasource import (
 
 from skyrocketmq.model import MessageQueue
 
-__all__ = ["Narrowing", "narrowing_of"]
+__all__ = ["CLOCK_SLACK_MS", "Narrowing", "narrowing_of"]
+
+CLOCK_SLACK_MS: Final = 60_000  # a broker's clock may have been set back so far: store times grow no more strictly
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PLAIN_TAG: Final = re.compile(r"[^\s|*]+")

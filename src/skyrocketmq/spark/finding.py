@@ -56,6 +56,6 @@ def bounds_of(cluster: Cluster, queues: Iterable[MessageQueue]) -> dict[MessageQ
 
 def offsets_of(cluster: Cluster, places: Places, bounds: Mapping[MessageQueue, Bounds], *, option: str) -> Offsets:
     """The offset of each queue. Times are looked up at the brokers."""
-    places.check(list(bounds), option=option)
+    places.check(list(bounds), option=option.replace("Offsets", "Timestamp") if places.time_ms_by_queue else option)
     times = {queue: time_ms for queue in bounds if (time_ms := places.time_of(queue)) is not None}
     return resolve(places, bounds, {queue: cluster.offset_at(queue, time_ms) for queue, time_ms in times.items()})

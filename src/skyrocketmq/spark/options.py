@@ -247,7 +247,7 @@ class Texts:
         if (self.find("accessKey") is None) != (self.find("secretKey") is None):
             raise IllegalArgument("accessKey and secretKey belong together: one of them is missing")
         return LinkSettings(
-            timeout_s=self.read("timeout", _seconds, 30.0),
+            timeout_s=self.read("timeout", _some_seconds, 30.0),
             access_key=self.find("accessKey") or "",
             secret_key=self.find("secretKey") or "",
             security_token=self.find("securityToken"),
@@ -294,6 +294,12 @@ def _seconds(text: str) -> float:
     if match is None:
         raise ValueError("a time is expected, as 30s, 15m or 500ms")
     return float(match[1]) * _SECONDS[match[2]]
+
+
+def _some_seconds(text: str) -> float:
+    if not (seconds := _seconds(text)):
+        raise ValueError("nothing is answered in no time: a time such as 30s is expected")
+    return seconds
 
 
 def _names(text: str) -> tuple[str, ...]:

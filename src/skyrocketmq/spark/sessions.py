@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -20,28 +21,37 @@ from skyrocketmq.spark.java import find_java
 from skyrocketmq.spark.source import RocketMQDataSource
 from skyrocketmq.spark.store_source import RocketMQStoreDataSource
 
-__all__ = ["register", "session"]
+__all__ = ["register", "session", "settings_of"]
+
+_GATEWAY: Final = "PYSPARK_GATEWAY_PORT"  # `spark-submit` has started this process, and its Java
 
 
 def session(
-    app: str = "skyrocketmq", *, master: str = "local[*]", config: Mapping[str, str] | None = None
+    app: str = "skyrocketmq", *, master: str | None = None, config: Mapping[str, str] | None = None
 ) -> SparkSession:
     """The session of this process, made if there is none yet. Its workers run this interpreter.
 
-    On one machine it listens on the loopback address only. `config` has Spark's own settings, and the last word.
+    Without a `master` it runs on this machine, or where `spark-submit` was told to. On one machine it listens on the
+    loopback address only. `config` has Spark's own settings, and the last word.
     """
     os.environ["JAVA_HOME"] = str(find_java())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings: dict[str, str] = {}
-    if master.startswith("local"):
-        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    settings |= config or {}
-    builder = SparkSession.builder.appName(app).master(master)
-    for name, value in settings.items():
+    builder = SparkSession.builder.appName(app)
+    for name, value in (settings_of(master, os.environ) | dict(config or {})).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     register(spark)
     return spark
+
+
+def settings_of(master: str | None, environment: Mapping[str, str]) -> dict[str, str]:
+    """Where a session runs, as Spark's settings. What a program sets wins over what `spark-submit` was told."""
+    if master is None:
+        if _GATEWAY in environment:
+            return {}
+        master = "local[*]"
+    on_loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return {"spark.master": master, **(on_loopback if master.startswith("local") else {})}
 
 
 def register(spark: SparkSession) -> None:

@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 
 from skyrocketmq.model import MessageQueue
 from skyrocketmq.spark.cluster import Cluster
-from skyrocketmq.spark.filters import Narrowing, narrowing_of
+from skyrocketmq.spark.filters import CLOCK_SLACK_MS, Narrowing, narrowing_of
 from skyrocketmq.spark.finding import bounds_of, chosen_queues, offsets_of
 from skyrocketmq.spark.keyed import KeyLookup, plan_lookups
 from skyrocketmq.spark.options import SinkOptions, SourceOptions
@@ -141,8 +141,8 @@ def _narrowed(
         if narrowing.offsets.high is not None:
             high.append(narrowing.offsets.high + 1)
         if narrowing.store_ms.low is not None:
-            low.append(cluster.offset_at(queue, narrowing.store_ms.low))
+            low.append(cluster.offset_at(queue, max(narrowing.store_ms.low - CLOCK_SLACK_MS, 0)))
         if narrowing.store_ms.high is not None:
-            high.append(cluster.offset_at(queue, narrowing.store_ms.high + 1))
+            high.append(cluster.offset_at(queue, max(narrowing.store_ms.high + 1 + CLOCK_SLACK_MS, 0)))
         near_starts[queue], near_ends[queue] = max(low), min(high)
     return near_starts, near_ends

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
-from skyrocketmq.spark.filters import Interval
+from skyrocketmq.spark.filters import CLOCK_SLACK_MS, Interval
 
 __all__ = ["Cut", "IndexPart", "LogPart", "QueuePart", "cell_range", "first_true", "in_time", "log_parts", "packed"]
 
-CLOCK_SLACK_MS: Final = 60_000
 CELL_BYTES: Final = 20
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,3 +130,25 @@ def test_rows_are_written_and_read_back(spark: SparkSession, cluster: BlockingCl
         frame.select("tags").write.format("rocketmq").options(namesrv=cluster.namesrv, topic="Copies").mode(
             "append"
         ).save()
+
+
+def test_a_query_whose_checkpoint_was_deleted_writes_its_rows_again(
+    spark: SparkSession, cluster: BlockingCluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("Once", queues=2)
+    checkpoint = tmp_path / "checkpoint"
+
+    def run() -> int:
+        source = spark.readStream.format("rocketmq").options(
+            namesrv=cluster.namesrv, subscribe="Numbers", startingOffsets="earliest"
+        )
+        writing = source.load().select("body").writeStream.format("rocketmq").option("mode", "effectively-once")
+        writing = writing.options(namesrv=cluster.namesrv, topic="Once", checkpointLocation=str(checkpoint))
+        writing.trigger(availableNow=True).start().awaitTermination()
+        return len(cluster.messages("Once"))
+
+    assert run() == COUNT
+    shutil.rmtree(checkpoint / "commits")  # as if the driver had died before it noted the end of the batch
+    assert run() == COUNT
+    shutil.rmtree(checkpoint)
+    assert run() == 2 * COUNT

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from skyrocketmq import Message, MessageQueue
 from skyrocketmq.blocking import Producer
+from skyrocketmq.errors import NetError
 from skyrocketmq.model import TopicConfig
 from skyrocketmq.spark.source import RocketMQDataSource
 from skyrocketmq.spark.stream import RocketMQStreamReader
@@ -111,4 +112,29 @@ def test_a_broker_that_answers_nothing_costs_one_time_out_and_not_one_for_each_q
     assert end["Both"]["broker-a:0"] > start["Both"]["broker-a:0"]
     assert end["Both"]["broker-b:0"] == start["Both"]["broker-b:0"]
     assert next_batch(reader, end)["Both"]["broker-b:0"] > start["Both"]["broker-b:0"]
+    reader.stop()
+
+
+@pytest.mark.usefixtures("away")
+@pytest.mark.parametrize("is_away_before", [False, True])
+def test_a_run_over_what_is_available_does_not_end_without_a_broker_that_is_away(
+    cluster: BlockingCluster, is_away_before: bool
+) -> None:
+    reader = stream(cluster, subscribe="Both", startingOffsets="latest", retries="1")
+    start = reader.initialOffset()
+    send(cluster, "Both", "broker-a", "broker-b")
+    if is_away_before:
+        cluster.stop_broker("broker-b")
+    reader.prepareForTriggerAvailableNow()
+    if not is_away_before:
+        cluster.stop_broker("broker-b")
+    with pytest.raises(
+        NetError, match=r"not all that is available .* 2 attempts failed: .*Both@broker-b:0.* cannot be"
+    ):
+        next_batch(reader, start)
+    cluster.start_broker("broker-b")
+    end = next_batch(reader, start)
+    assert end["Both"]["broker-a:0"] == start["Both"]["broker-a:0"] + 1
+    # What was available is what there was when it began.
+    assert end["Both"]["broker-b:0"] == start["Both"]["broker-b:0"] + (0 if is_away_before else 1)
     reader.stop()

@@ -13,7 +13,7 @@ from skyrocketmq.spark.cluster import Cluster
 from skyrocketmq.spark.options import SourceOptions
 from skyrocketmq.spark.places import Bounds, Offsets, Places, resolve
 
-__all__ = ["bounds_of", "chosen_queues", "offsets_of", "visible_queues"]
+__all__ = ["bounds_of", "chosen_queues", "is_chosen", "offsets_of", "visible_queues"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,14 +40,24 @@ def visible_queues(cluster: Cluster, options: SourceOptions) -> list[MessageQueu
     return [queue for queue in found if not options.assigned or queue in options.assigned]
 
 
+def is_chosen(options: SourceOptions, queue: MessageQueue) -> bool:
+    """Whether options choose a queue, wherever it is now."""
+    if options.topic_pattern:
+        return _matches(options.topic_pattern, queue.topic)
+    return queue in options.assigned or queue.topic in options.topics
+
+
 def _topics(cluster: Cluster, options: SourceOptions) -> Iterable[str]:
     if options.assigned:
         return sorted({queue.topic for queue in options.assigned})
     if not options.topic_pattern:
         return options.topics
-    pattern = re.compile(options.topic_pattern)
-    # Half messages and delayed ones are the brokers' own business: a pattern does not mean them, only their names do.
-    return [topic for topic in cluster.topics() if pattern.fullmatch(topic) and not is_system_topic(topic)]
+    return [topic for topic in cluster.topics() if _matches(options.topic_pattern, topic)]
+
+
+def _matches(pattern: str, topic: str) -> bool:
+    """Half messages and delayed ones are the brokers' own business: only their names mean them, no pattern does."""
+    return re.fullmatch(pattern, topic) is not None and not is_system_topic(topic)
 
 
 def bounds_of(cluster: Cluster, queues: Iterable[MessageQueue]) -> dict[MessageQueue, Bounds]:

@@ -6,7 +6,8 @@ query runs; tasks get a copy of it that reads and does nothing else.
 
 Rule 1: a batch reads between two offsets that are written down. So a queue that is new, or was made anew, only gets its
 first offset, that of its oldest message, written down in one batch; the next batch reads from there.
-Rule 2: a queue that cannot be seen now (its broker is away) stays where it is; it is no reason to end the query.
+Rule 2: a queue that cannot be seen now (its broker is away) stays where it is; it is no reason to end the query. A run
+over what is available now would end without its messages, as if all were read: it waits, and then fails.
 Rule 3: the group's offsets at the broker are for people to look at. The checkpoint alone decides where to go on.
 """
 
@@ -31,8 +32,9 @@ from skyrocketmq.errors import BrokerError, NetError, NoRoute
 from skyrocketmq.model import MessageQueue
 from skyrocketmq.ports import SystemClock
 from skyrocketmq.spark.cluster import Cluster
-from skyrocketmq.spark.finding import bounds_of, chosen_queues, offsets_of, visible_queues
+from skyrocketmq.spark.finding import bounds_of, chosen_queues, is_chosen, offsets_of, visible_queues
 from skyrocketmq.spark.options import SourceOptions
+from skyrocketmq.spark.patience import persistently
 from skyrocketmq.spark.places import Bounds, Offsets, offsets_from_json, offsets_to_json
 from skyrocketmq.spark.planning import is_due, limit_bytes, limit_count, ranges_between, split
 from skyrocketmq.spark.pulling import DataLost
@@ -85,7 +87,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         starts = _offsets(start)
         self._show(starts)  # Spark asks once all before is done, and tells of it only with the batch after that
-        bounds = self._bounds(starts)
+        bounds = self._complete(lambda: self._bounds(starts), self._needed(starts))
         self._seen = {queue: has.highest for queue, has in bounds.items()}
         firsts = {queue: has.lowest for queue, has in bounds.items() if queue not in starts}
         begins = {queue: starts[queue] for queue in bounds if queue in starts}
@@ -128,16 +130,16 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.offsets_per_trigger_max is not None:
             ends = limit_count(begins, ends, options.offsets_per_trigger_max)
         if options.bytes_per_trigger_max is not None:
-            sizes = self._sizes(begins, ends)
+            waiting = [queue for queue, end in ends.items() if end > begins[queue]]
+            sizes = self._complete(lambda: self._sizes(waiting, begins), waiting)
             ends = {queue: end if queue in sizes else begins[queue] for queue, end in ends.items()}
             ends = limit_bytes(begins, ends, options.bytes_per_trigger_max, sizes)
         return ends
 
-    def _sizes(self, begins: Offsets, ends: Offsets) -> dict[MessageQueue, float]:
-        """About how large the next messages are, of the queues that have some and can be asked."""
+    def _sizes(self, queues: Sequence[MessageQueue], begins: Offsets) -> dict[MessageQueue, float]:
+        """About how large the next messages are, of the queues that can be asked."""
         cluster = self._driver_cluster()
-        waiting = [queue for queue, end in ends.items() if end > begins[queue]]
-        return self._ask(waiting, lambda queue: cluster.message_bytes(queue, begins[queue]))
+        return self._ask(queues, lambda queue: cluster.message_bytes(queue, begins[queue]))
 
     # --------------------------------------------------------------------------------------------------- tasks
 
@@ -197,6 +199,34 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for queue, has in bounds.items()
             if has.lowest <= starts.get(queue, -1) <= has.highest or not cluster.is_replica(queue.broker_name)
         }
+
+    def _needed(self, starts: Offsets) -> list[MessageQueue]:
+        """The queues without which a run over what is available now is not complete."""
+        options, target = self._options, self._target or {}
+        needed = {queue for queue, end in target.items() if end > starts.get(queue, 0)}
+        if options.pull.fail_on_data_loss:  # those that were away when it began may have something, too
+            needed |= {queue for queue in starts if is_chosen(options, queue)}
+        return sorted(needed)
+
+    def _complete(
+        self, ask: Callable[[], dict[MessageQueue, T]], needed: Sequence[MessageQueue]
+    ) -> dict[MessageQueue, T]:
+        """The answers of queues; of all that are needed, in a run over what is available now. Raises `NetError`."""
+        if self._target is None:
+            return ask()
+
+        def ask_all() -> dict[MessageQueue, T]:
+            answers = ask()
+            missing = [str(queue) for queue in needed if queue not in answers]
+            if missing:
+                raise NetError(
+                    f"{', '.join(missing)} cannot be seen now. Run it again when their brokers are back; if they are "
+                    f"gone for good set failOnDataLoss=false"
+                )
+            return answers
+
+        what = "not all that is available can be read"
+        return persistently(ask_all, retry_count_max=self._options.pull.retry_count_max, what=what)
 
     def _ask(self, queues: Iterable[MessageQueue], question: Callable[[MessageQueue], T]) -> dict[MessageQueue, T]:
         """The answers of the queues whose brokers are there. One that gives none is not asked again this time: with

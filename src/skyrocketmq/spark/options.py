@@ -61,7 +61,18 @@ _SOURCE: Final = (
     "group",
     "includeProperties",
 )
-_SINK: Final = (*_LINK, "topic", "group", "batchBytes", "window", "mode", "idColumns", "sinkId")
+_SINK: Final = (
+    *_LINK,
+    "topic",
+    "group",
+    "batchBytes",
+    "window",
+    "ratePerTask",
+    "mode",
+    "idColumns",
+    "sinkId",
+    "sinkEpoch",
+)
 # What Spark itself adds to the options of a query.
 _OF_SPARK: Final = {"path", "checkpointlocation", "querystagename", "queryname"}
 
@@ -154,6 +165,8 @@ class SinkOptions:
     is_once: bool = False  # mode=effectively-once
     id_columns: tuple[str, ...] = ()
     sink_id: str = ""
+    epoch: int | None = None  # of a batch write that is one of a series
+    rate_per_task: float | None = None  # messages a second
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkOptions:
@@ -173,7 +186,7 @@ class SinkOptions:
         if is_once and not texts.find("topic"):
             raise IllegalArgument("mode=effectively-once needs the option topic: a column cannot name the topics")
         if not is_once:
-            texts.forbid("they belong to mode=effectively-once", "idColumns", "sinkId")
+            texts.forbid("they belong to mode=effectively-once", "idColumns", "sinkId", "sinkEpoch")
         return cls(
             name_servers=texts.name_servers(),
             link=texts.link(),
@@ -185,6 +198,8 @@ class SinkOptions:
             is_once=is_once,
             id_columns=texts.read("idColumns", _names, ()),
             sink_id=sink_id,
+            epoch=texts.read("sinkEpoch", _whole, None),
+            rate_per_task=texts.read("ratePerTask", _rate, None),
         )
 
 
@@ -281,6 +296,12 @@ def _positive(text: str) -> int:
     if number < 1:
         raise ValueError("a number from 1 on is expected")
     return number
+
+
+def _rate(text: str) -> float:
+    if not re.fullmatch(r"\d+(?:\.\d+)?", text) or not float(text):
+        raise ValueError("messages a second are expected, a number above 0")
+    return float(text)
 
 
 def _flag(text: str) -> bool:

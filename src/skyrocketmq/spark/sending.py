@@ -1,11 +1,12 @@
 """What a writing task does: messages to batches, and a window of requests under way on blocking connections.
 
 Rule 1: a message counts as written once a broker has said so; `finish` returns only then.
-Rule 2: messages with a sharding key keep their order: they have their queue, and one request is under way to it.
+Rule 2: messages with a sharding key, or for a queue that is named, keep their order: they have their queue, and one
+request is under way to it.
 Rule 3: after a failure of the network what was under way is sent again, elsewhere if it has no queue of its own. It may
 have been stored the first time: at least once. Who wants it once gives `stored`, which is asked before: until the
 broker can say what it has, nothing is sent again, neither there nor elsewhere.
-Rule 4: memory is bounded: one batch for each queue that has keys, one for each topic, and the window.
+Rule 4: memory is bounded: one batch for each queue that is chosen, one for each topic, and the window.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from skyrocketmq.ports import SystemClock, pause
 from skyrocketmq.spark.cluster import Cluster
 from skyrocketmq.spark.link import BlockingLink
 from skyrocketmq.spark.options import SinkOptions
+from skyrocketmq.spark.pace import Pace
 from skyrocketmq.spark.patience import RETRY_PAUSE_S
 from skyrocketmq.wire.batches import ENTRY_BYTES_MIN
 from skyrocketmq.wire.ids import UniqueIdGenerator
@@ -84,6 +86,7 @@ class Sending:
         self._batches: dict[MessageQueue | str, _Batch] = {}
         self._links: dict[str, BlockingLink] = {}
         self._under_way: dict[tuple[str, int], _Request] = {}  # by broker and number, the oldest first
+        self._pace = None if options.rate_per_task is None else Pace(options.rate_per_task, self._clock.monotonic)
         self.written_count = 0
 
     def close(self) -> None:
@@ -91,10 +94,14 @@ class Sending:
             link.close()
         self._links.clear()
 
-    def add(self, message: Message, sharding_key: str | None) -> None:
+    def add(self, message: Message, sharding_key: str | None, target_queue: str | None = None) -> None:
         """Take a message; it is sent when a batch is full, or at the end."""
+        if self._pace is not None:
+            self._keep_pace(self._pace)
         queue: MessageQueue | None = None
-        if sharding_key is not None:
+        if target_queue is not None:
+            queue = self._queue_named(message.topic, target_queue)
+        elif sharding_key is not None:
             queue = select_by_hash(self._queues_of(message.topic), message, sharding_key)
         packed = pack_message(message, ids=self._ids, now_ms=self._clock.now_ms())
         if message.delay_level:  # no batch takes it
@@ -118,6 +125,13 @@ class Sending:
             self._flush(place)
         while self._under_way:
             self._receive()
+
+    def _keep_pace(self, pace: Pace) -> None:
+        """Wait until one more may be sent; what was taken before does not wait for it."""
+        wait_s = pace.take()
+        if wait_s:
+            self.finish()
+            pause(wait_s)
 
     # ---------------------------------------------------------------------------------------------- requests
 
@@ -243,6 +257,16 @@ class Sending:
                 del self._queues[topic]
                 raise WriteFailed(f"topic {topic} has no queue that can be written to now")
         return self._queues[topic]
+
+    def _queue_named(self, topic: str, name: str) -> MessageQueue:
+        broker, _, number = name.rpartition(":")
+        for queue in self._queues_of(topic):
+            if queue.broker_name == broker and str(queue.queue_id) == number:
+                return queue
+        raise WriteFailed(
+            f"topic {topic} has no queue {name} that can be written to now: there are "
+            f"{', '.join(f'{queue.broker_name}:{queue.queue_id}' for queue in self._queues_of(topic))}"
+        )
 
     def _next_queue(self, topic: str) -> MessageQueue:
         queues = self._queues_of(topic)

@@ -5,6 +5,7 @@
 | body | binary or string | required |
 | topic | string | unless the option `topic` names it |
 | tags, sharding_key | string | messages with the same sharding key go to one queue, in order |
+| target_queue | string | the queue itself, as `broker-a:3`; its messages keep their order |
 | keys | array<string> or string | |
 | properties | map<string, string> | names that the system itself sets are left out |
 | delay_level | integer | |
@@ -18,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -43,10 +44,12 @@ _TYPES: Final[dict[str, tuple[DataType, ...]]] = {
     "topic": (_TEXT,),
     "tags": (_TEXT,),
     "sharding_key": (_TEXT,),
+    "target_queue": (_TEXT,),
     "keys": (ArrayType(_TEXT), _TEXT),
     "properties": (MapType(_TEXT, _TEXT),),
     "delay_level": (IntegerType(),),
 }
+_BESIDES: Final = ("tags", "keys", "properties", "delay_level", "sharding_key", "target_queue")
 _NOT_WRITTEN: Final = frozenset(COLUMN_NAMES) - set(_TYPES)
 
 
@@ -116,6 +119,8 @@ class _Writer:
             if epochs is None:
                 return self._write(iterator, Sending(cluster, self._options), None, frozenset())
             place = task_place()
+            if self._options.epoch is not None:
+                place = replace(place, epoch=self._options.epoch)
             ids = RowIds(epochs.label(place), place, self._options)
             there = epochs.ids_there(cluster, place, ids.prefix)
             sending = Sending(cluster, self._options, stored=partial(epochs.stored, cluster, place))
@@ -127,15 +132,17 @@ class _Writer:
         skipped_count = 0
         with closing(sending):
             for batch in batches:
-                for row_id, message, sharding_key in self._messages(batch, ids):
+                for row_id, message, sharding_key, target_queue in self._messages(batch, ids):
                     if row_id is not None and row_id in there:
                         skipped_count += 1
                         continue
-                    sending.add(message, sharding_key)
+                    sending.add(message, sharding_key, target_queue)
             sending.finish()
         return Written(sending.written_count, skipped_count)
 
-    def _messages(self, batch: pa.RecordBatch, ids: RowIds | None) -> Iterable[tuple[str | None, Message, str | None]]:
+    def _messages(
+        self, batch: pa.RecordBatch, ids: RowIds | None
+    ) -> Iterable[tuple[str | None, Message, str | None, str | None]]:
         columns = {name: batch.column(name).to_pylist() for name in self._columns}
         nothing = [None] * batch.num_rows
         row_ids = ids.of([batch.column(name).to_pylist() for name in self._id_columns]) if ids is not None else nothing
@@ -144,10 +151,10 @@ class _Writer:
             row_ids,
             topics,
             columns["body"],
-            *(columns.get(name, nothing) for name in ("tags", "keys", "properties", "delay_level", "sharding_key")),
+            *(columns.get(name, nothing) for name in _BESIDES),
             strict=True,
         )
-        for row_id, topic, body, tags, keys, properties, delay_level, sharding_key in rows:
+        for row_id, topic, body, tags, keys, properties, delay_level, sharding_key, target_queue in rows:
             pairs = _own_properties(properties)
             if row_id is not None:
                 pairs[ROW_ID] = row_id
@@ -162,7 +169,7 @@ class _Writer:
                 )
             except IllegalArgument as error:
                 raise WriteFailed(f"a row cannot be a message (topic {topic!r}, keys {keys!r}): {error}") from error
-            yield row_id, message, sharding_key
+            yield row_id, message, sharding_key, target_queue
 
 
 def _own_properties(pairs: Sequence[tuple[str, Any]] | None) -> dict[str, str]:
@@ -171,10 +178,15 @@ def _own_properties(pairs: Sequence[tuple[str, Any]] | None) -> dict[str, str]:
 
 
 class RocketMQWriter(_Writer, DataSourceArrowWriter):
-    """One batch write."""
+    """One batch write. With `sinkEpoch` it is one of a series, which is recorded as the epochs of a stream are."""
 
     def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
-        super().__init__(options, schema, overwrite=overwrite, is_stream=False)
+        super().__init__(options, schema, overwrite=overwrite, is_stream=options.epoch is not None)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self._epochs is not None and self._options.epoch is not None:
+            with self._cluster() as cluster:
+                self._epochs.end(cluster, self._options.epoch)
 
 
 class RocketMQStreamWriter(_Writer, DataSourceStreamArrowWriter):

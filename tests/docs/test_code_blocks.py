@@ -34,6 +34,7 @@ RUN_ELSEWHERE = {
     "admin-api.md": "tests/admin/test_docs.py",
     "spark.md": "tests/spark/test_docs.py",
     "spark-store.md": "tests/spark/test_store_with_spark.py",
+    "spark-jobs.md": "tests/spark/jobs/test_docs.py",
 }
 KINDS = ("python", "console", "json", "yaml", "")
 
@@ -101,7 +102,7 @@ def check_command(line: str) -> None:
             break
         command.append(word)
         shown = deeper
-        if "COMMAND" not in deeper.output.splitlines()[1]:
+        if not re.search(r"\b(COMMAND|JOB)\b", " ".join(deeper.output.splitlines()[:2])):
             break
     assert command, f"{line}: no such command"
     for option in (word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)):

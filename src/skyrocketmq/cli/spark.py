@@ -142,7 +142,7 @@ def _run(arguments: argparse.Namespace) -> int:
     arguments.control = control = Control()
     settings = SETTINGS | split_pairs(arguments.conf, option="--conf")
     with logging_to(None, level=LogLevel(arguments.log_level)), _stopped_by_signals(control) as signals:
-        running = _session(arguments.job, arguments.master, settings)
+        running, is_ours = _session(arguments.job, arguments.master, settings)
         try:
             signals.take()  # Spark has set a handler of its own
             control.check()
@@ -159,18 +159,21 @@ def _run(arguments: argparse.Namespace) -> int:
                 raise
             raise MQError(cause_of(error)) from error
         finally:
-            running.stop()
+            if is_ours:
+                running.stop()
     _print(result, arguments.output)
     return result.exit_code
 
 
-def _session(job: str, master: str, settings: Mapping[str, str]) -> SparkSession:
+def _session(job: str, master: str, settings: Mapping[str, str]) -> tuple[SparkSession, bool]:
+    """A session, and whether it was made for this job: this process may have had one."""
     try:
+        from pyspark.sql import SparkSession
+
         from skyrocketmq.spark import session
-    except ImportError as error:
-        raise ConfigError(f"jobs need Spark ({error}): pip install 'skyrocketmq[spark]'") from error
-    try:
-        return session(f"skyrocketmq {job}", master=master, config=settings)
+
+        is_ours = SparkSession.getActiveSession() is None
+        return session(f"skyrocketmq {job}", master=master, config=settings), is_ours
     except ImportError as error:
         raise ConfigError(f"jobs need Spark ({error}): pip install 'skyrocketmq[spark]'") from error
     except MQError:

@@ -18,6 +18,7 @@ A map of the package, in reading order:
     patience    asking a broker again that is away
     link        a blocking connection, for the driver and for tasks
     columns     records to Arrow columns: the one decoder
+    pace        so many messages a second
 
 and of `format("rocketmq-store")`, which needs no broker:
 
@@ -26,6 +27,8 @@ and of `format("rocketmq-store")`, which needs no broker:
     store_directory   which files there are, and up to where they are whole
     store_reading     parts of log and queues as messages
     store_tables      cells of queues, entries of the index, and what is broken
+
+`jobs` has the bulk work that is done with them.
 
 Tasks use neither the client nor an event loop: a task is one loop over ranges of queues.
 """

@@ -16,7 +16,7 @@ import pyarrow as pa
 from skyrocketmq.errors import MQError, NetError, NoRoute
 from skyrocketmq.model import MessageQueue
 from skyrocketmq.model.flags import PULL_SUBSCRIPTION
-from skyrocketmq.model.names import PERM_READ, PERM_WRITE
+from skyrocketmq.model.names import PERM_READ, PERM_WRITE, local_system_topics
 from skyrocketmq.model.properties import UNIQ_KEY
 from skyrocketmq.model.routes import TopicRoute
 from skyrocketmq.spark.columns import columns_of, walk_records
@@ -110,6 +110,19 @@ class Cluster:
             for data in route.queue_datas
             if data.perm & PERM_WRITE and data.broker_name in masters
             for queue_id in range(data.write_queue_nums)
+        )
+
+    def addresses(self, topic: str) -> frozenset[str]:
+        """The addresses of all brokers of a topic. Raises `NoRoute`."""
+        return frozenset(
+            address for broker in self._route(topic).broker_datas for address in broker.broker_addrs.values()
+        )
+
+    def is_of_servers(self, topic: str) -> bool:
+        """Whether it is a topic that brokers have for themselves, named after them or their cluster."""
+        brokers = self._route(topic).broker_datas
+        return any(
+            topic in local_system_topics(cluster=broker.cluster, broker=broker.broker_name) for broker in brokers
         )
 
     def _route(self, topic: str) -> TopicRoute:

@@ -12,6 +12,10 @@ the list of them for the command line; `control` is how a job says how far it is
 
 from __future__ import annotations
 
+from skyrocketmq.spark.jobs.archive import archive
+from skyrocketmq.spark.jobs.archive_reading import read_archive
 from skyrocketmq.spark.jobs.control import Control, JobResult, JobStopped
+from skyrocketmq.spark.jobs.mirror import mirror
+from skyrocketmq.spark.jobs.replay import replay
 
-__all__ = ["Control", "JobResult", "JobStopped"]
+__all__ = ["Control", "JobResult", "JobStopped", "archive", "mirror", "read_archive", "replay"]

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["JOBS", "Job", "get_job"]
 
 JOBS: Final[dict[str, str]] = {
+    "archive": "topics to Parquet, by topic and day, each message once",
+    "replay": "messages of an archive, or of a time of a topic, once more into a topic",
+    "mirror": "topics of one cluster copied to another",
     "stats": "figures of topics: throughput, sizes, latencies, tags and keys",
     "trace": "journeys of messages, from the traces of producers and consumers",
     "audit": "a store directory checked in parallel",

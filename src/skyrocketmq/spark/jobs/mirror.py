@@ -1,0 +1,342 @@
+"""`mirror`: topics of one cluster copied to another, each queue in its order, from where the last run ended.
+
+    mirror(spark, namesrv="here:9876", target="there:9876", topics=["Orders"], checkpoint="mirror-orders")
+
+The checkpoint is a directory. Before messages are copied, it is written down which; a run that was killed is followed
+by one that begins with the same ones, and leaves out what is there already (`mode=effectively-once` of the sink).
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from skyrocketmq.errors import IllegalArgument, NetError, NoRoute
+from skyrocketmq.model import MessageQueue
+from skyrocketmq.spark.jobs.arguments import names_of, pairs_of
+from skyrocketmq.spark.jobs.control import Control, JobResult, JobStopped
+from skyrocketmq.spark.jobs.copying import Routes, Target, check_target, copy_rows, step_rows_of, task_count
+from skyrocketmq.spark.jobs.folder import open_folder
+from skyrocketmq.spark.jobs.following import Following, Span, choice_of
+from skyrocketmq.spark.jobs.ledger import Ledger
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from skyrocketmq.spark.cluster import Cluster
+    from skyrocketmq.spark.places import Bounds
+
+__all__ = ["Mirrored", "mirror"]
+
+logger = logging.getLogger(__name__)
+
+BATCH_ROWS: Final = 100_000
+CONTROL: Final = "_mirror"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mirrored(JobResult):
+    """What a run has done."""
+
+    row_count: int
+    batch_count: int
+    topics: tuple[str, ...]
+    created: tuple[str, ...]  # topics that the target lacked
+
+
+@dataclass(frozen=True)
+class _Progress:
+    """What the checkpoint says."""
+
+    offsets: Mapping[MessageQueue, int] = field(default_factory=dict)
+    pending: Span | None = None  # being copied: perhaps in part
+    epochs: Mapping[str, int] = field(default_factory=dict)  # how many times each topic was written to
+    routes: Mapping[str, Routes] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        from skyrocketmq.spark.places import offsets_to_json
+
+        return {
+            "offsets": offsets_to_json(self.offsets),
+            "pending": None if self.pending is None else self.pending.to_json(),
+            "epochs": dict(self.epochs),
+            "routes": {
+                topic: {"targets": list(routes.targets), "chosen": dict(routes.chosen)}
+                for topic, routes in self.routes.items()
+            },
+        }
+
+    @classmethod
+    def from_json(cls, tree: Mapping[str, Any]) -> _Progress:
+        from skyrocketmq.spark.places import offsets_from_json
+
+        return cls(
+            offsets_from_json(tree["offsets"]) if tree["offsets"] else {},
+            None if tree["pending"] is None else Span.from_json(tree["pending"]),
+            tree["epochs"],
+            {topic: Routes(one["targets"], one["chosen"]) for topic, one in tree["routes"].items()},
+        )
+
+
+def mirror(
+    spark: SparkSession,
+    *,
+    namesrv: str,
+    target: str,
+    checkpoint: str,
+    topics: Sequence[str] = (),
+    pattern: str | None = None,
+    starting: str = "earliest",
+    continuous: bool = False,
+    interval_s: float = 5.0,
+    batch_rows: int = BATCH_ROWS,
+    rate: float | None = None,
+    create: bool = True,
+    origin: bool = False,
+    allow_data_loss: bool = False,
+    connection: Mapping[str, str] | None = None,
+    target_connection: Mapping[str, str] | None = None,
+    control: Control | None = None,
+) -> Mirrored:
+    """Copy what the topics have and the target has not; with `continuous`, look for more until it is stopped.
+
+    Topics keep their names. One that the target lacks is made there with as many queues, or with `create` off is an
+    error. `starting` (earliest, latest, or milliseconds since 1970) is where a topic begins that is new to it.
+    """
+    from skyrocketmq.spark.cluster import Cluster
+    from skyrocketmq.spark.options import SinkOptions, SourceOptions
+
+    if interval_s < 0 or batch_rows < 1 or (rate is not None and rate <= 0):
+        raise IllegalArgument("interval_s has to be 0 or more, batch_rows 1 or more, and rate above 0")
+    control = control or Control()
+    for topic in topics:
+        check_target(topic)
+    reaching = {"namesrv": namesrv} | dict(connection or {})
+    writing = {"namesrv": target} | dict(target_connection or {})
+    place = "startingTimestamp" if starting.isdecimal() else "startingOffsets"
+    choice = choice_of(topics, pattern) | {place: starting, "failOnDataLoss": str(not allow_data_loss).lower()}
+    options = SourceOptions.parse(reaching | choice, is_stream=True)
+    sink = SinkOptions.parse(writing | {"topic": "any"})
+    reading = reaching | {"failOnDataLoss": choice["failOnDataLoss"]}
+    with (
+        control.in_steps(),
+        open_folder(spark, checkpoint, control_name=CONTROL) as folder,
+        Cluster(options.name_servers, options.link) as here,
+        Cluster(sink.name_servers, sink.link) as there,
+    ):
+        ledger = Ledger(folder, CONTROL, kind="mirror")
+        said = ledger.latest()
+        progress = _Progress() if said is None else _Progress.from_json(said)
+        targets = _Targets(here, there, writing, create=create)
+        run = _Run(spark, ledger, progress, targets, reading, control, sink_id=folder.url(), rate=rate, origin=origin)
+        following = Following(here, options)
+        rows_max = step_rows_of(batch_rows, rate)
+        while True:
+            control.begin("looking for messages")
+            run.copy_all(following, _look(following, is_patient=continuous and run.has_begun), rows_max)
+            control.begin("waiting for messages")
+            if not continuous or control.wait(interval_s):
+                break
+        if control.is_stopping and not continuous:
+            raise JobStopped(f"stopped with {run.row_count} messages copied: start it again, and it goes on there")
+        return Mirrored(
+            row_count=run.row_count,
+            batch_count=run.batch_count,
+            topics=tuple(sorted(run.progress.routes)),
+            created=tuple(targets.created),
+        )
+
+
+def _look(following: Following, *, is_patient: bool) -> dict[MessageQueue, Bounds]:
+    """What the queues have. A run without an end waits for a cluster that is away; another one fails."""
+    try:
+        found = following.bounds()
+    except (NetError, NoRoute) as error:
+        if not is_patient:
+            raise
+        logger.warning("the cluster cannot be seen now", extra={"reason": str(error)})
+        return {}
+    for topic in {queue.topic for queue in found}:
+        check_target(topic)
+    return found
+
+
+class _Targets:
+    """The topics of the other cluster: found, or made."""
+
+    def __init__(self, here: Cluster, there: Cluster, options: Mapping[str, str], *, create: bool) -> None:
+        self._here = here
+        self._there = there
+        self._create = create
+        self.options = options
+        self.created: list[str] = []
+
+    def queues(self, topic: str) -> list[str]:
+        """The queues of a topic there. Raises `NoRoute` for one that is not there and is not to be made."""
+        if self._here.is_of_servers(topic):
+            raise IllegalArgument(f"the topic {topic} is one of the system's own: give a topic of yours")
+        own = self._here.writable_queues(topic) or self._here.queues(topic)
+        try:
+            queues = self._there.writable_queues(topic)
+        except NoRoute as error:
+            if not self._create:
+                raise NoRoute(f"the target lacks topic {topic}: create it there, or let it be created") from error
+            self._make(topic, max(queue.queue_id for queue in own) + 1)
+            queues = self._there.writable_queues(topic)
+        if not queues:
+            raise NoRoute(f"topic {topic} of the target has no queue that can be written to now")
+        if self._there.addresses(topic) == self._here.addresses(topic):
+            raise IllegalArgument(f"source and target are the same cluster: topic {topic} would be copied onto itself")
+        if len(queues) < len(own):
+            logger.warning(
+                "the target has fewer queues", extra={"topic": topic, "source": len(own), "target": len(queues)}
+            )
+        return [f"{queue.broker_name}:{queue.queue_id}" for queue in queues]
+
+    def _make(self, topic: str, queue_count: int) -> None:
+        from skyrocketmq.spark.jobs.administration import create_topic
+
+        create_topic(topic, queue_count, options=self.options)
+        logger.info("topic created", extra={"topic": topic, "queues": queue_count})
+        self.created.append(topic)
+
+
+class _Run:
+    """One run: what it has done so far, and what the checkpoint says."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        ledger: Ledger,
+        progress: _Progress,
+        targets: _Targets,
+        reading: Mapping[str, str],
+        control: Control,
+        *,
+        sink_id: str,
+        rate: float | None,
+        origin: bool,
+    ) -> None:
+        self._spark = spark
+        self._ledger = ledger
+        self._targets = targets
+        self._reading = reading
+        self._control = control
+        self._sink_id = sink_id
+        self._rate = rate
+        self._origin = origin
+        self.progress = progress
+        self.row_count = 0
+        self.batch_count = 0
+
+    @property
+    def has_begun(self) -> bool:
+        return bool(self.progress.offsets)
+
+    def copy_all(self, following: Following, bounds: Mapping[MessageQueue, Bounds], batch_rows: int) -> None:
+        """What was interrupted first; then all that lies before these bounds, in batches."""
+        if self.progress.pending is not None:
+            self._copy(self.progress.pending)
+        while not self._control.is_stopping:
+            span = following.next(self.progress.offsets, bounds, batch_rows)
+            if span.ends.keys() - self.progress.offsets.keys():  # also where there is nothing yet to copy
+                self._note(span)
+            if not span.count:
+                return
+            self._commit(replace(self.progress, pending=span))
+            self._copy(span)
+
+    def _note(self, span: Span) -> None:
+        """Choose where queues that are new go, and remember where they begin."""
+        routes = dict(self.progress.routes)
+        for topic in {queue.topic for queue in span.ends}:
+            known = routes.get(topic) or Routes(self._targets.queues(topic))
+            routes[topic] = known.with_queues([queue for queue in span.ends if queue.topic == topic])
+        self._commit(replace(self.progress, offsets=dict(self.progress.offsets) | dict(span.starts), routes=routes))
+
+    def _copy(self, span: Span) -> None:
+        self._control.begin("copying")
+        epochs = dict(self.progress.epochs)
+        for topic in span.topics:
+            part = span.of(topic)
+            queue_count = sum(end > part.starts[queue] for queue, end in part.ends.items())
+            slots = self._spark.sparkContext.defaultParallelism
+            tasks = task_count(self._rate, queue_count=queue_count, parallelism=slots)
+            frame = part.load(self._spark, self._reading)
+            if tasks < queue_count:
+                frame = frame.coalesce(tasks)  # whole queues come together: each stays in order
+            copied = copy_rows(
+                frame,
+                Target(topic, self._targets.options, self._rate),
+                self.progress.routes[topic],
+                tasks=tasks,
+                origin=self._origin,
+                sink={"sinkId": f"{self._sink_id} {topic}", "sinkEpoch": str(epochs.get(topic, 0))},
+            )
+            epochs[topic] = epochs.get(topic, 0) + 1
+            self._control.add_rows(copied)
+            self.row_count += copied
+        self.batch_count += 1
+        offsets = dict(self.progress.offsets) | dict(span.ends)
+        self._commit(replace(self.progress, offsets=offsets, pending=None, epochs=epochs))
+
+    def _commit(self, progress: _Progress) -> None:
+        self._ledger.commit(progress.to_json())
+        self.progress = progress
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--target", required=True, metavar="ADDRESS[;ADDRESS]", help="the name servers of the target")
+    parser.add_argument("--checkpoint", required=True, metavar="DIR", help="where it is written down how far it is")
+    parser.add_argument("--topics", metavar="NAME[,NAME]", help="the topics")
+    parser.add_argument("--pattern", metavar="REGEX", help="instead: a regular expression for whole names of topics")
+    parser.add_argument(
+        "--starting",
+        default="earliest",
+        metavar="PLACE",
+        help="where a topic begins that is new here: earliest, latest, or milliseconds since 1970",
+    )
+    parser.add_argument("--continuous", action="store_true", help="go on until it is stopped")
+    parser.add_argument(
+        "--interval", type=float, default=5.0, metavar="SECONDS", help="how long to wait for more (default: 5)"
+    )
+    parser.add_argument(
+        "--batch-rows", type=int, default=BATCH_ROWS, metavar="N", help="messages of one batch (default: %(default)s)"
+    )
+    parser.add_argument("--rate", type=float, metavar="N", help="at most so many messages a second")
+    parser.add_argument("--no-create", action="store_true", help="a topic that the target lacks is an error")
+    parser.add_argument("--origin", action="store_true", help="say in properties where each message comes from")
+    parser.add_argument(
+        "--allow-data-loss", action="store_true", help="go on where messages were cleaned away before they were read"
+    )
+    parser.add_argument(
+        "--target-option",
+        action="append",
+        metavar="NAME=VALUE",
+        help="an option of the format rocketmq for connections to the target, as accessKey or tls; several times",
+    )
+
+
+def run(spark: SparkSession, arguments: argparse.Namespace) -> Mirrored:
+    return mirror(
+        spark,
+        namesrv=arguments.namesrv,
+        target=arguments.target,
+        checkpoint=arguments.checkpoint,
+        topics=names_of(arguments.topics),
+        pattern=arguments.pattern,
+        starting=arguments.starting,
+        continuous=arguments.continuous,
+        interval_s=arguments.interval,
+        batch_rows=arguments.batch_rows,
+        rate=arguments.rate,
+        create=not arguments.no_create,
+        origin=arguments.origin,
+        allow_data_loss=arguments.allow_data_loss,
+        connection=arguments.connection,
+        target_connection=pairs_of(arguments.target_option, option="--target-option"),
+        control=arguments.control,
+    )

@@ -1,0 +1,180 @@
+"""Jobs as commands: what they print and how they end; and processes that are stopped and killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the pipeline needs pyspark: pip install skyrocketmq[spark]")
+
+from skyrocketmq.cli.main import main
+from skyrocketmq.spark.jobs import archive, mirror
+from skyrocketmq.testing import BlockingCluster
+from tests.spark.conftest import SETTINGS
+from tests.spark.jobs.house import by_queue, fill, numbers
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+
+WAIT_S = 100.0
+QUICK = ("--conf", f"spark.driver.extraJavaOptions={SETTINGS['spark.driver.extraJavaOptions']}")
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["spark", *arguments])
+    return int(ended.value.code or 0)
+
+
+def test_jobs_are_commands(
+    spark: SparkSession,
+    cluster: BlockingCluster,
+    other_cluster: BlockingCluster,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One after the other: archived, replayed from there and from the topic, mirrored."""
+    for topic in ("Commanded", "Commanded-again"):
+        cluster.create_topic(topic, queues=2)
+    fill(cluster, "Commanded", 10)
+
+    def printed(*arguments: str) -> dict[str, Any]:
+        assert run(*arguments, "-n", cluster.namesrv, "--json", "--option", "timeout=20s") == 0
+        return dict(json.loads(capsys.readouterr().out))
+
+    path = str(tmp_path / "archive")
+    done = printed("archive", path, "--topics", "Commanded")
+    assert (done["path"], done["row_count"], done["batch_count"]) == (path, 10, 1)
+    again = ("--topics", "Commanded", "--to", "Commanded-again")
+    assert printed("replay", "--archive", path, *again, "--tags", "odd")["row_count"] == 5
+    assert printed("replay", *again, "--since", "2020-01-01", "--until", "2020-01-02")["row_count"] == 0
+    checkpoint = str(tmp_path / "checkpoint")
+    made = printed("mirror", "--target", other_cluster.namesrv, "--topics", "Commanded", "--checkpoint", checkpoint)
+    assert (made["row_count"], made["created"]) == (10, ["Commanded"])
+    assert run("archive", path, "--topics", "Commanded", "-n", cluster.namesrv) == 0
+    assert "row count     0\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("archive", "DIR"), "give topics or a pattern for their names, one of the two"),
+        (("archive", "DIR", "--topics", "Nobody"), "no route for topic Nobody"),
+        (("archive", "DIR", "--topics", "x", "--option", "tsl=true"), "the source has no option 'tsl'"),
+        (
+            ("replay", "--topics", "x", "--to", "y", "--since", "noon"),
+            "--since 'noon' is no time: write 2024-05-01T12:00",
+        ),
+        (("replay", "--topics", "x", "--to", "TBW102"), "TBW102 is one of the system's own"),
+        (
+            ("mirror", "--target", "t:1", "--checkpoint", "DIR", "--topics", "TBW102"),
+            "TBW102 is one of the system's own",
+        ),
+    ],
+)
+def test_a_job_that_cannot_be_done_is_told_in_one_line(
+    spark: SparkSession,
+    cluster: BlockingCluster,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    said: str,
+) -> None:
+    words = [str(tmp_path / "dir") if word == "DIR" else word for word in arguments]
+    assert run(*words, "-n", cluster.namesrv) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("skyrocketmq: ")
+    assert said in told
+    assert told.count("\n") == 1
+
+
+# --------------------------------------------------------------------------------------------------- processes
+
+
+@contextmanager
+def process(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A job in a process of its own, with a group of its own: whatever it has started ends with it."""
+    command = [sys.executable, "-c", "from skyrocketmq.cli.main import main; main()", "spark", *arguments]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as started:
+        try:
+            yield started
+        finally:
+            try:
+                os.killpg(started.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
+def wait_until(happened: Callable[[], bool], started: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not happened():
+        assert started.poll() is None, started.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_an_archive_is_stopped_between_batches_and_goes_on(
+    spark: SparkSession, cluster: BlockingCluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("Stopped", queues=2)
+    fill(cluster, "Stopped", 40)
+    path = tmp_path / "archive"
+    options = ("--topics", "Stopped", "-n", cluster.namesrv, "--master", "local[1]", *QUICK)
+    with process(
+        "archive", str(path), *options, "--continuous", "--interval", "0.2", "--batch-rows", "10", "--json"
+    ) as started:
+        wait_until(lambda: len(list(path.glob("_archive/commit-*.json"))) >= 2, started)
+        started.send_signal(signal.SIGTERM)
+        out, errors = started.communicate(timeout=WAIT_S)
+        assert started.returncode == 0, errors
+    done = json.loads(out)
+    seen = numbers(spark.read.parquet(str(path)))
+    assert len(seen) == done["row_count"] == 10 * done["batch_count"]
+    archive(spark, namesrv=cluster.namesrv, topics=["Stopped"], path=str(path))
+    assert numbers(spark.read.parquet(str(path))) == list(range(40))
+
+
+def test_a_mirror_that_is_killed_while_it_copies_goes_on_and_repeats_nothing(
+    spark: SparkSession, cluster: BlockingCluster, other_cluster: BlockingCluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("Killed", queues=2)
+    other_cluster.create_topic("Killed", queues=2)
+    fill(cluster, "Killed", 300)
+    options = ("--topics", "Killed", "-n", cluster.namesrv, "--target", other_cluster.namesrv, *QUICK)
+    with process("mirror", *options, "--checkpoint", str(tmp_path), "--rate", "50") as started:
+        wait_until(lambda: len(other_cluster.messages("Killed")) > 20, started)
+        os.killpg(started.pid, signal.SIGKILL)  # the driver and its Java; tasks follow
+        started.wait(timeout=WAIT_S)
+    copied = len(other_cluster.messages("Killed"))
+    assert 20 < copied < 300
+    wait_for_quiet(other_cluster, "Killed")
+    mirror(
+        spark,
+        namesrv=cluster.namesrv,
+        target=other_cluster.namesrv,
+        topics=["Killed"],
+        checkpoint=str(tmp_path),
+    )
+    assert by_queue(other_cluster.messages("Killed", count=300)) == by_queue(cluster.messages("Killed", count=300))
+
+
+def wait_for_quiet(cluster: BlockingCluster, topic: str) -> None:
+    """A task whose driver is gone finds that out a moment later."""
+    before = -1
+    while (count := len(cluster.messages(topic))) != before:
+        before = count
+        time.sleep(1.5)

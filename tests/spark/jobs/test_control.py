@@ -54,6 +54,7 @@ def test_a_job_in_steps_ends_by_itself() -> None:
             "[PYTHON] x\nTraceback (most recent call last):\nskyrocketmq.errors.NoRoute: no route for A\n",
             "no route for A",
         ),
+        ("skyrocketmq.errors.NetError: x\n\nskyrocketmq.spark.sending.WriteFailed: not written: x\n", "not written: x"),
         ("Job aborted\n  org.apache.Wrong: x\nskyrocketmq.spark.pulling.DataLost: gone: y\n\tat a.b", "gone: y"),
         ("An error occurred while calling o1.x\n: java.io.FileNotFoundException: no file /x", "no file /x"),
         (

@@ -14,11 +14,16 @@ _CLASS: Final = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 
 
 def cause_of(error: BaseException) -> str:
-    """The message of the innermost error of ours, else of the first one that is named, else the first line."""
+    """The fullest message of an error of ours, else that of the first one that is named, else the first line.
+
+    Where one of ours was raised because of another, it says what that one said, and more.
+    """
     text = str(error)
-    for pattern in (_OURS, _ANY):
-        found = pattern.findall(text)
-        if found:
-            return str(found[0][1]).strip()
+    ours = [message.strip() for _, message in _OURS.findall(text)]
+    if ours:
+        return max(ours, key=len)
+    named = _ANY.findall(text)
+    if named:
+        return str(named[0][1]).strip()
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
     return _CLASS.sub("", first)

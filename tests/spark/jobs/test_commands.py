@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -98,6 +99,25 @@ def test_a_job_that_cannot_be_done_is_told_in_one_line(
     assert told.startswith("skyrocketmq: ")
     assert said in told
     assert told.count("\n") == 1
+
+
+def test_a_job_that_is_interrupted_says_so_and_how_to_go_on(
+    spark: SparkSession, cluster: BlockingCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.create_topic("Interrupted", queues=1)
+    fill(cluster, "Interrupted", 40)
+
+    def interrupt() -> None:
+        while not list(tmp_path.glob("_archive/commit-*.json")):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    interrupting = threading.Thread(target=interrupt, daemon=True)
+    interrupting.start()
+    options = ("--topics", "Interrupted", "-n", cluster.namesrv, "--batch-rows", "1")
+    assert run("archive", str(tmp_path), *options) == 128 + signal.SIGINT
+    interrupting.join(WAIT_S)
+    assert "rows written: start it again, and it goes on there" in capsys.readouterr().err
 
 
 # --------------------------------------------------------------------------------------------------- processes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the pipeline needs pyspark: pip install skyrocketmq[spark]")
 
+from skyrocketmq.cli import spark_progress
 from skyrocketmq.cli.main import main
 from skyrocketmq.spark.jobs import archive, mirror
 from skyrocketmq.testing import BlockingCluster
@@ -101,9 +103,17 @@ def test_a_job_that_cannot_be_done_is_told_in_one_line(
     assert told.count("\n") == 1
 
 
-def test_a_job_that_is_interrupted_says_so_and_how_to_go_on(
-    spark: SparkSession, cluster: BlockingCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_job_shows_how_far_it_is_and_when_it_is_interrupted_how_to_go_on(
+    spark: SparkSession, cluster: BlockingCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(spark_progress, "EVERY_S", 0.02)
     cluster.create_topic("Interrupted", queues=1)
     fill(cluster, "Interrupted", 40)
 
@@ -117,7 +127,10 @@ def test_a_job_that_is_interrupted_says_so_and_how_to_go_on(
     options = ("--topics", "Interrupted", "-n", cluster.namesrv, "--batch-rows", "1")
     assert run("archive", str(tmp_path), *options) == 128 + signal.SIGINT
     interrupting.join(WAIT_S)
-    assert "rows written: start it again, and it goes on there" in capsys.readouterr().err
+    shown = terminal.getvalue()
+    assert "writing  " in shown
+    assert " rows, " in shown
+    assert shown.endswith("rows written: start it again, and it goes on there\n")
 
 
 # --------------------------------------------------------------------------------------------------- processes

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,12 +17,11 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the pipeline needs pyspark: pip install skyrocketmq[spark]")
 
-from skyrocketmq.cli import spark_progress
 from skyrocketmq.cli.main import main
-from skyrocketmq.spark.jobs import archive, mirror
+from skyrocketmq.spark.jobs import mirror
 from skyrocketmq.testing import BlockingCluster
 from tests.spark.conftest import SETTINGS
-from tests.spark.jobs.house import by_queue, fill, numbers
+from tests.spark.jobs.house import by_queue, fill
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,36 +100,6 @@ def test_a_job_that_cannot_be_done_is_told_in_one_line(
     assert told.count("\n") == 1
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_a_job_shows_how_far_it_is_and_when_it_is_interrupted_how_to_go_on(
-    spark: SparkSession, cluster: BlockingCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(spark_progress, "EVERY_S", 0.02)
-    cluster.create_topic("Interrupted", queues=1)
-    fill(cluster, "Interrupted", 40)
-
-    def interrupt() -> None:
-        while not list(tmp_path.glob("_archive/commit-*.json")):
-            time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    interrupting = threading.Thread(target=interrupt, daemon=True)
-    interrupting.start()
-    options = ("--topics", "Interrupted", "-n", cluster.namesrv, "--batch-rows", "1")
-    assert run("archive", str(tmp_path), *options) == 128 + signal.SIGINT
-    interrupting.join(WAIT_S)
-    shown = terminal.getvalue()
-    assert "writing  " in shown
-    assert " rows, " in shown
-    assert shown.endswith("rows written: start it again, and it goes on there\n")
-
-
 # --------------------------------------------------------------------------------------------------- processes
 
 
@@ -158,27 +125,6 @@ def wait_until(happened: Callable[[], bool], started: subprocess.Popen[str]) -> 
         assert started.poll() is None, started.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def test_an_archive_is_stopped_between_batches_and_goes_on(
-    spark: SparkSession, cluster: BlockingCluster, tmp_path: Path
-) -> None:
-    cluster.create_topic("Stopped", queues=2)
-    fill(cluster, "Stopped", 40)
-    path = tmp_path / "archive"
-    options = ("--topics", "Stopped", "-n", cluster.namesrv, "--master", "local[1]", *QUICK)
-    with process(
-        "archive", str(path), *options, "--continuous", "--interval", "0.2", "--batch-rows", "10", "--json"
-    ) as started:
-        wait_until(lambda: len(list(path.glob("_archive/commit-*.json"))) >= 2, started)
-        started.send_signal(signal.SIGTERM)
-        out, errors = started.communicate(timeout=WAIT_S)
-        assert started.returncode == 0, errors
-    done = json.loads(out)
-    seen = numbers(spark.read.parquet(str(path)))
-    assert len(seen) == done["row_count"] == 10 * done["batch_count"]
-    archive(spark, namesrv=cluster.namesrv, topics=["Stopped"], path=str(path))
-    assert numbers(spark.read.parquet(str(path))) == list(range(40))
 
 
 def test_a_mirror_that_is_killed_while_it_copies_goes_on_and_repeats_nothing(

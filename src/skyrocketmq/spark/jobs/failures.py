@@ -19,7 +19,7 @@ def cause_of(error: BaseException) -> str:
     Where one of ours was raised because of another, it says what that one said, and more.
     """
     text = str(error)
-    ours = [message.strip() for _, message in _OURS.findall(text)]
+    ours = [str(message).strip() for _, message in _OURS.findall(text)]
     if ours:
         return max(ours, key=len)
     named = _ANY.findall(text)

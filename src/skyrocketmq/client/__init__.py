@@ -12,12 +12,13 @@ consumed (`offset_store`), what is subscribed (`message_selector`, `subscription
 Then what clients share: `settings`, `identity`, `name_servers`, `routes`, `heartbeats`, `broker_calls`,
 `broker_requests`, put together in `instance`; `sharing` says who uses which, `life` how a client starts and ends.
 
-A message on its way out: `producer`, `auto_batch`, `send_window`, `sending`; in a transaction: `transaction_producer`,
-`transactions`; one that asks for a reply: `requester`, `replies`, `waiting_replies`. On its way in: `rebalance` gives a
-consumer its queues (`held_queue`), `pulls` and `push_pulling` fetch, `deliveries` cuts what came into calls,
-`consume_concurrently` or `consume_orderly` has them handled (`handler_calls`, `handler_threads`), `send_back` passes on
-what failed; `push_member` puts these together, `lite_member` and `lite_queues` those of the lite pull consumer. What is
-told about messages on either way: `tracing`, `trace_messages`, `trace_sending`, `trace_consuming`.
+A message on its way out: `producer` with `producer_life`, `auto_batch`, `compressing`, `send_window`, `sending`; in a
+transaction: `transaction_producer`, `transactions`; one that asks for a reply: `requester`, `replies`,
+`waiting_replies`. On its way in: `rebalance` gives a consumer its queues (`held_queue`), `pulls` and `push_pulling`
+fetch, `deliveries` cuts what came into calls, `consume_concurrently` or `consume_orderly` has them handled
+(`handler_calls`, `handler_threads`), `send_back` passes on what failed; `push_member` puts these together,
+`lite_member` and `lite_queues` those of the lite pull consumer. What is told about messages on either way: `tracing`,
+`trace_messages`, `trace_sending`, `trace_consuming`.
 """
 
 from __future__ import annotations

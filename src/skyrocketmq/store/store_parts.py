@@ -1,0 +1,128 @@
+"""The parts of a store, put together from its configuration."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from skyrocketmq.config import StoreConfig
+from skyrocketmq.ports import Clock, Disk
+from skyrocketmq.store.appender import Appender
+from skyrocketmq.store.cleaning import Cleaner
+from skyrocketmq.store.cold_reads import ColdReads
+from skyrocketmq.store.commit_log import CommitLog
+from skyrocketmq.store.consume_queues import ConsumeQueues
+from skyrocketmq.store.cut_mark import CUT_NAME
+from skyrocketmq.store.flushing import LogFlusher
+from skyrocketmq.store.index import Index
+from skyrocketmq.store.index_file import IndexLayout
+from skyrocketmq.store.queue_extension import QueueExtensions
+from skyrocketmq.store.reading import ReadLimits
+from skyrocketmq.store.recovery import Recovered
+from skyrocketmq.store.statistics import StoreStatistics
+from skyrocketmq.store.statuses import RunningState
+from skyrocketmq.store.transient_pool import TransientPool
+from skyrocketmq.store.upkeep import Upkeep
+
+__all__ = ["UNKNOWN_HOST", "StoreParts"]
+
+UNKNOWN_HOST: Final = bytes(8)
+
+
+class StoreParts:
+    """Everything that a store is made of, closed as yet; `MessageStore` opens it."""
+
+    def __init__(self, config: StoreConfig, *, disk: Disk, clock: Clock, store_host: bytes = UNKNOWN_HOST) -> None:
+        self.config = config
+        self.state = RunningState()
+        self.statistics = StoreStatistics()
+        self.recovered = Recovered()  # what opening found
+        self.log = CommitLog(
+            disk,
+            config.commit_log_directories,
+            file_bytes=config.commit_log_file_bytes,
+            cut_mark=config.root_path / CUT_NAME,
+            read_only=config.read_only_commit_log_directories,
+        )
+        self.queues = ConsumeQueues(disk, config.root_path / "consumequeue", file_bytes=config.queue_file_bytes)
+        self.extensions: QueueExtensions | None = self._extensions(disk, config) if config.queue_ext_enable else None
+        self.index: Index | None = None
+        if config.index_enable:
+            layout = IndexLayout(slot_count=config.index_slot_count, entry_count=config.index_entry_count)
+            self.index = Index(disk, clock, config.root_path / "index", layout)
+        self.appender = Appender(
+            log=self.log,
+            queues=self.queues,
+            index=self.index,
+            state=self.state,
+            statistics=self.statistics,
+            clock=clock,
+            store_host=store_host,
+            message_bytes_max=config.message_bytes_max,
+            pool=TransientPool(least_pages=config.commit_least_pages) if config.uses_transient_pool else None,
+            extensions=self.extensions,
+        )
+        self.flusher = LogFlusher(
+            self.log,
+            clock=clock,
+            state=self.state,
+            statistics=self.statistics,
+            timeout_ms=config.sync_flush_timeout_ms,
+        )
+        self._upkeep = Upkeep(
+            config,
+            disk=disk,
+            clock=clock,
+            log=self.log,
+            queues=self.queues,
+            index=self.index,
+            appender=self.appender,
+            flusher=self.flusher,
+            state=self.state,
+        )
+        self.cleaner = Cleaner(
+            config,
+            disk=disk,
+            clock=clock,
+            log=self.log,
+            queues=self.queues,
+            index=self.index,
+            upkeep=self._upkeep,
+            state=self.state,
+        )
+        self._disk = disk
+        self._clock = clock
+        self._reads = ColdReads(disk, clock)
+        self._limits = _limits(config)
+
+    @staticmethod
+    def _extensions(disk: Disk, config: StoreConfig) -> QueueExtensions:
+        return QueueExtensions(disk, config.root_path / "consumequeue_ext", file_bytes=config.queue_ext_file_bytes)
+
+    def apply_config(self, config: StoreConfig) -> None:
+        """Follow a change of the keys that may change while the store is open."""
+        self.config = config
+        self._limits = _limits(config)
+        self.appender.set_message_bytes_max(config.message_bytes_max)
+        self.flusher.timeout_ms = config.sync_flush_timeout_ms
+        self._upkeep.apply_config(config)
+        self.cleaner.apply_config(config)
+
+    def set_store_host(self, host: bytes) -> None:
+        """The broker's packed address for new records."""
+        self.appender.set_store_host(host)
+
+    async def delete_topic_queues(self, topic: str) -> None:
+        """Delete the queues of a topic; they begin at 0 if it comes back. Its records stay until the log is cleaned."""
+        await self._upkeep.delete_topic(topic)
+
+
+def _limits(config: StoreConfig) -> ReadLimits:
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return ReadLimits(
+        bytes_max=config.pull_bytes_max_in_memory,
+        count_max=config.pull_count_max_in_memory,
+        disk_bytes_max=config.pull_bytes_max_on_disk,
+        disk_count_max=config.pull_count_max_on_disk,
+        memory_bytes=memory_bytes * config.memory_ratio_percent // 100,
+    )

@@ -7,39 +7,25 @@ Rule 3: a sender waits for a stated time at most. Its message stays stored here;
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar
 
-from skyrocketmq.ports import Clock, Timer
+from skyrocketmq.ports import Clock
+from skyrocketmq.store.offset_waiters import Callback, OffsetWaiters, Waiter
 from skyrocketmq.store.statuses import PutStatus
 
 __all__ = ["Replicas"]
 
-Callback = Callable[[PutStatus], object]
 
-
-class _Waiter(NamedTuple):
-    end: int
-    deadline: float
-    callback: Callback
-
-
-class Replicas:
+class Replicas(OffsetWaiters):
     """The slaves that are connected and know where they are, and the sends that wait. Loop's thread only."""
 
+    too_late: ClassVar[PutStatus] = PutStatus.FLUSH_SLAVE_TIMEOUT
+
     def __init__(self, *, clock: Clock, timeout_ms: int, lag_bytes_max: int) -> None:
-        self.timeout_ms = timeout_ms
+        super().__init__(clock=clock, timeout_ms=timeout_ms)
         self.lag_bytes_max = lag_bytes_max
         self.acknowledged = 0  # every byte of the log before this is at a slave
         self.slaves: dict[str, int] = {}  # by the address they connect from: how far they are
-        self._clock = clock
-        self._waiters: deque[_Waiter] = deque()
-        self._timer: Timer | None = None
-
-    @property
-    def waiting_count(self) -> int:
-        return len(self._waiters)
 
     def report(self, slave: str, offset: int) -> None:
         """A slave has everything before this place in the log."""
@@ -47,9 +33,7 @@ class Replicas:
         if offset <= self.acknowledged:
             return
         self.acknowledged = offset
-        waiters = self._waiters
-        while waiters and waiters[0].end <= offset:
-            waiters.popleft().callback(PutStatus.PUT_OK)
+        self._release_up_to(offset)
 
     def leave(self, slave: str) -> None:
         """The slave's connection has ended. Who waits goes on waiting: it may be back in time."""
@@ -65,21 +49,6 @@ class Replicas:
         elif not self.slaves or end - self.acknowledged >= self.lag_bytes_max:
             callback(PutStatus.SLAVE_NOT_AVAILABLE)
         else:
-            self._waiters.append(_Waiter(end, self._clock.monotonic() + self.timeout_ms / 1000, callback))
+            self._waiters.append(Waiter(end, self._clock.monotonic() + self.timeout_ms / 1000, callback))
             if self._timer is None:
                 self._timer = self._clock.call_later(self.timeout_ms / 1000, self._expire)
-
-    def _expire(self) -> None:
-        waiters, now = self._waiters, self._clock.monotonic()
-        while waiters and waiters[0].deadline <= now:
-            waiters.popleft().callback(PutStatus.FLUSH_SLAVE_TIMEOUT)
-        self._timer = self._clock.call_later(waiters[0].deadline - now, self._expire) if waiters else None
-
-    def close(self) -> None:
-        """Stop the timer and tell whoever still waits that no slave will be heard any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        waiters, self._waiters = self._waiters, deque()
-        for waiter in waiters:
-            waiter.callback(PutStatus.FLUSH_SLAVE_TIMEOUT)

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import ClassVar, Final
 
 from skyrocketmq.errors import FlushFailed
-from skyrocketmq.ports import Clock, Timer
+from skyrocketmq.ports import Clock
 from skyrocketmq.store.commit_log import CommitLog
+from skyrocketmq.store.offset_waiters import Callback, OffsetWaiters, Waiter
 from skyrocketmq.store.statistics import StoreStatistics
 from skyrocketmq.store.statuses import PutStatus, RunningFlag, RunningState
 
@@ -33,29 +33,21 @@ GATHER_SHARE: Final = 0.6  # of what a sync takes, and
 GATHER_S_MAX: Final = 0.005  # no longer than this
 GATHER_WORTH: Final = 0.9  # of them must have come for that to have helped
 GATHER_PAUSE: Final = 16  # syncs without waiting, where waiting did not help
-Callback = Callable[[PutStatus], object]
 
 
-class _Waiter(NamedTuple):
-    end: int
-    deadline: float
-    callback: Callback
-
-
-class LogFlusher:
+class LogFlusher(OffsetWaiters):
     """Who waits for the log to be durable, and how far it is. Loop's thread only."""
+
+    too_late: ClassVar[PutStatus] = PutStatus.FLUSH_DISK_TIMEOUT
 
     def __init__(
         self, log: CommitLog, *, clock: Clock, state: RunningState, statistics: StoreStatistics, timeout_ms: int
     ) -> None:
-        self.timeout_ms = timeout_ms
+        super().__init__(clock=clock, timeout_ms=timeout_ms)
         self.on_failed: Callable[[], None] = _nobody  # called once, when a sync has failed
         self._log = log
-        self._clock = clock
         self._state = state
         self._statistics = statistics
-        self._waiters: deque[_Waiter] = deque()
-        self._timer: Timer | None = None
         self._is_wanted = asyncio.Event()
         self._gathered: asyncio.Event | None = None  # set when those who were answered wait again
         self._gather_count = 0  # who waited or was answered when the last sync ended
@@ -63,10 +55,6 @@ class LogFlusher:
         self._released_at = 0.0
         self._spent_s = 0.0  # by the last sync
         self._turn = asyncio.Lock()  # guards the one sync under way
-
-    @property
-    def waiting_count(self) -> int:
-        return len(self._waiters)
 
     def when_flushed(self, end: int, callback: Callback) -> None:
         """Call back once the log is durable up to `end`: PUT_OK, or FLUSH_DISK_TIMEOUT if that takes too long.
@@ -79,7 +67,7 @@ class LogFlusher:
         elif self._state.flags & RunningFlag.FLUSH_FAILED:
             callback(PutStatus.FLUSH_DISK_TIMEOUT)
         else:
-            self._waiters.append(_Waiter(end, self._clock.monotonic() + self.timeout_ms / 1000, callback))
+            self._waiters.append(Waiter(end, self._clock.monotonic() + self.timeout_ms / 1000, callback))
             self._is_wanted.set()
             if self._gathered is not None and len(self._waiters) >= self._gather_count:
                 self._gathered.set()
@@ -120,9 +108,7 @@ class LogFlusher:
                 extra={"flushed": self._log.flushed_offset, "written": self._log.max_offset, "error": str(error)},
             )
             self.on_failed()
-        waiters, self._waiters = self._waiters, deque()
-        for waiter in waiters:
-            waiter.callback(PutStatus.FLUSH_DISK_TIMEOUT)
+        self._give_up()
 
     async def run(self, *, idle_flush_s: float) -> None:
         """Flush whenever somebody waits, and now and then what nobody waits for. Cancel the task to stop."""
@@ -161,27 +147,10 @@ class LogFlusher:
         return self._log.max_offset // PAGE_BYTES - self._log.flushed_offset // PAGE_BYTES
 
     def _release(self) -> None:
-        waiters, flushed = self._waiters, self._log.flushed_offset
-        before = len(waiters)
-        while waiters and waiters[0].end <= flushed:
-            waiters.popleft().callback(PutStatus.PUT_OK)
+        before = len(self._waiters)
+        self._release_up_to(self._log.flushed_offset)
         self._gather_count = before
         self._released_at = self._clock.monotonic()
-
-    def _expire(self) -> None:
-        waiters, now = self._waiters, self._clock.monotonic()
-        while waiters and waiters[0].deadline <= now:
-            waiters.popleft().callback(PutStatus.FLUSH_DISK_TIMEOUT)
-        self._timer = self._clock.call_later(waiters[0].deadline - now, self._expire) if waiters else None
-
-    def close(self) -> None:
-        """Stop the timer and tell whoever still waits that nobody flushes any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        waiters, self._waiters = self._waiters, deque()
-        for waiter in waiters:
-            waiter.callback(PutStatus.FLUSH_DISK_TIMEOUT)
 
 
 def _nobody() -> None:

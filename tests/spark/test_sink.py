@@ -203,6 +203,26 @@ def test_a_broker_that_goes_away_is_gone_round_or_waited_for(cluster: BlockingCl
     assert set(found) == {f"{part}-{number}" for part in range(3) for number in range(50)} | {"k 0", "k 1", "k 2"}
 
 
+def test_a_broker_that_stays_away_costs_one_pause_and_not_one_for_each_batch(
+    cluster: BlockingCluster, topic: str
+) -> None:
+    rows = table(body=[f"{number}" for number in range(40)])
+    task = writer(cluster, rows, topic=topic, batchBytes="1")
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield rows  # connects to both
+        cluster.stop_broker("broker-b")
+        yield rows
+
+    began = time.monotonic()
+    try:
+        assert task.write(batches()) == Written(80)
+    finally:
+        cluster.start_broker("broker-b")
+    # Half of the second forty would each wait a second.
+    assert time.monotonic() - began < 15
+
+
 # ------------------------------------------------------------------------------------------------ effectively once
 
 

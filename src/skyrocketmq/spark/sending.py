@@ -16,7 +16,7 @@ import random
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from skyrocketmq.client.identity import local_ip
 from skyrocketmq.client.outgoing import Outgoing, SendFrames, join_packed, pack_message
@@ -37,6 +37,8 @@ from skyrocketmq.wire.batches import ENTRY_BYTES_MIN
 from skyrocketmq.wire.ids import UniqueIdGenerator
 
 __all__ = ["Sending", "WriteFailed"]
+
+AVOID_S: Final = 30.0  # every request to a broker that is away costs a pause, or a time-out
 
 Stored: TypeAlias = Callable[[AbstractSet[MessageQueue], AbstractSet[str]], AbstractSet[str]]
 """Which of the messages with these ids the queues have."""
@@ -83,6 +85,7 @@ class Sending:
         self._frames = SendFrames(options.group, template=AUTO_CREATE_TOPIC, template_queue_nums=4, unit_mode=False)
         self._queues: dict[str, list[MessageQueue]] = {}
         self._turn = chance.getrandbits(16)
+        self._avoided: dict[str, float] = {}  # brokers that were lost, and until when no new request goes to them
         self._batches: dict[MessageQueue | str, _Batch] = {}
         self._links: dict[str, BlockingLink] = {}
         self._under_way: dict[tuple[str, int], _Request] = {}  # by broker and number, the oldest first
@@ -199,6 +202,7 @@ class Sending:
         link = self._links.pop(broker, None)
         if link is not None:
             link.close()
+        self._avoided[broker] = self._clock.monotonic() + AVOID_S
         lost = [place for place in self._under_way if place[0] == broker]
         requests = [self._under_way.pop(place) for place in lost]
         pause(RETRY_PAUSE_S)
@@ -270,6 +274,9 @@ class Sending:
 
     def _next_queue(self, topic: str) -> MessageQueue:
         queues = self._queues_of(topic)
+        if self._avoided:
+            now = self._clock.monotonic()
+            queues = [queue for queue in queues if self._avoided.get(queue.broker_name, 0.0) <= now] or queues
         self._turn += 1
         return queues[self._turn % len(queues)]
 

@@ -1,0 +1,62 @@
+"""The processes below a process, as Linux shows them: which of them are Spark's Python workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+_PROC = Path("/proc")
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """All processes that this one has started, and theirs."""
+    children: dict[int, list[int]] = {}
+    for entry in _PROC.iterdir():
+        if entry.name.isdecimal():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # it has ended
+            children.setdefault(int(fields[1]), []).append(int(entry.name))
+    waiting = [pid]
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            yield child
+            waiting.append(child)
+
+
+def task_workers(pid: int) -> list[int]:
+    """The Python workers that run tasks of a Spark below this process: the children of its daemon."""
+    below = list(descendants(pid))
+    daemons = {one for one in below if _is_daemon(one)}
+    return [one for one in below if _is_daemon(one) and _parent(one) in daemons]
+
+
+def kill_all(pids: list[int]) -> list[int]:
+    """Kill these; those that were still there."""
+    killed: list[int] = []
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        killed.append(pid)
+    return killed
+
+
+def _is_daemon(pid: int) -> bool:
+    """A worker is a fork of the daemon, and has its command line."""
+    try:
+        words = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return b"pyspark.daemon" in words and b"pyspark.worker" in words
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int((_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0

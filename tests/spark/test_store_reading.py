@@ -232,6 +232,25 @@ async def test_bodies_are_inflated_piece_by_piece_and_one_that_is_not_compressed
     assert all(batch.nbytes < 200_000 for one in partitions for batch in reader.read(one))
 
 
+def test_a_place_of_a_queue_that_was_wiped_does_not_end_it(copied: tuple[Path, list[Record]]) -> None:
+    """A cell of zeros looks like one that nobody has written yet: to a search, the queue ends there."""
+    root, records = copied
+    orders = [one.body for one in records if (one.topic, one.queue_id) == ("Orders", 0)]
+    files = sorted((root / "consumequeue" / "Orders" / "0").iterdir())
+    assert len(orders) > 100
+    assert len(files) > 2
+    for wiped in (0, 31, 49, 50, 63, 75, 99, 100, len(orders) // 2, len(orders) - 2):
+        file, at = files[wiped // 50], wiped % 50 * 20
+        intact = file.read_bytes()
+        file.write_bytes(intact[:at] + bytes(20) + intact[at + 20 :])
+        only = [EqualTo(("queue_id",), 0)]
+        with pytest.raises(CorruptRecord, match=r"a place of the queue is damaged.*the queue Orders-0 leads to it"):
+            read_rows(root, *only, subscribe="Orders")
+        left = read_rows(root, *only, subscribe="Orders", failOnDataLoss=False)
+        assert bodies(left) == [body for number, body in enumerate(orders) if number != wiped]
+        file.write_bytes(intact)
+
+
 def test_a_missing_file_is_an_error_and_a_row(copied: tuple[Path, list[Record]]) -> None:
     root, records = copied
     (root / "commitlog" / f"{LOG_FILE_BYTES:020d}").unlink()

@@ -38,6 +38,7 @@ __all__ = ["Queue", "StoreDirectory", "open_store"]
 TRIES: Final = 3  # a broker deletes and makes files while they are listed
 SEARCH_BYTES: Final = 64 << 10
 TORN_BYTES: Final = 8 << 20  # as much as a message can have
+BEHIND_BYTES: Final = 3200 * CELL_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +216,8 @@ class StoreDirectory:
 
         low, high = min(files) // CELL_BYTES, (max(files) + file_bytes) // CELL_BYTES
         start, end = cell_range(low, high, cell, is_filler=FILLER_SIZE.__eq__, log=log)
+        while (written := self._written_behind(queue, end, log)) > end:
+            _, end = cell_range(written, high, cell, is_filler=FILLER_SIZE.__eq__, log=log)
         start = max(start, offsets.low or 0)
         end = end if offsets.high is None else min(end, offsets.high + 1)
         if start >= end:
@@ -235,6 +238,27 @@ class StoreDirectory:
             log_file_bytes=self.file_bytes,
             message_bytes=max((first[1] + last[1]) // 2, 1),
         )
+
+    def _written_behind(self, queue: Queue, end: int, log: Interval) -> int:
+        """Behind the last written cell that is seen from where a queue seems to end; that place if there is none.
+
+        A cell that is written behind one that is not shows that this one is damaged: the plan has it, and its task
+        says so. Looked at are some thousands of cells that follow, and the first of each later file.
+        """
+        last = end
+        for file in queue.files:
+            at = max(end * CELL_BYTES - file.start, 0)
+            if at >= self._config.queue_file_bytes:
+                continue
+            data = self.log.open_files.get(file.path).pread(CELL_BYTES if at == 0 else BEHIND_BYTES, at)
+            if not data.strip(b"\0"):
+                continue
+            for number, (log_offset, size, _) in enumerate(
+                CELL.iter_unpack(data[: len(data) // CELL_BYTES * CELL_BYTES])
+            ):
+                if 0 < size < FILLER_SIZE and (log.high is None or log_offset + size <= log.high):
+                    last = max(last, (file.start + at) // CELL_BYTES + number + 1)
+        return last
 
     # ------------------------------------------------------------------------------------------------------- index
 

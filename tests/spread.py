@@ -1,7 +1,8 @@
 """How the tests are spread over the workers of pytest-xdist.
 
-Rule 1: what shares something that takes long to start stays together: the tests of a file, those with Spark, and in the
-packages whose tests all run on several clusters those on one of them. So each cluster is started once.
+Rule 1: what shares something that takes long to start stays together: the tests of a file, those of a directory
+with Spark, and in the packages whose tests all run on several clusters those on one of them. So each cluster is
+started once, and Spark once a worker.
 Rule 2: what takes long starts first, so that no worker is left alone with it at the end.
 """
 
@@ -14,11 +15,12 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 CLUSTERS: Final = re.compile(r"(tests/interop/(?:java_)?client)/.*[\[-]((?:ours|apache|mixed)[^\]-]*)")
-SPARK: Final = "tests/spark"
+SPARK: Final = re.compile(r"tests/spark(/jobs)?(?=/)")
 
 SECONDS: Final = {
+    "tests/spark": 400,
+    "tests/spark/jobs": 250,
     "tests/interop/client on ours": 200,
-    SPARK: 150,
     "tests/interop/test_namesrv_life.py": 130,
     "tests/interop/client on apache": 100,
     "tests/interop/test_filters.py": 90,
@@ -40,8 +42,8 @@ SECONDS: Final = {
 
 def unit_of(nodeid: str) -> str:
     """What a test is kept together with."""
-    if nodeid.startswith(f"{SPARK}/"):
-        return SPARK
+    if spark := SPARK.match(nodeid):
+        return spark[0]
     found = CLUSTERS.match(nodeid)
     return f"{found[1]} on {found[2]}" if found else nodeid.partition("::")[0]
 

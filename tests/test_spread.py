@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
     [
         ("tests/wire/test_frames.py::TestDecoder::test_a_frame[ours-1]", "tests/wire/test_frames.py"),
         ("tests/spark/test_sink.py::test_rows_are_sent", "tests/spark"),
-        ("tests/spark/jobs/test_copy.py::test_it_copies[1]", "tests/spark"),
+        ("tests/spark/jobs/test_copy.py::test_it_copies[1]", "tests/spark/jobs"),
         ("tests/interop/client/test_sending.py::test_it[apache-json headers]", "tests/interop/client on apache"),
         ("tests/interop/client/test_sending.py::test_it[lz4-ours]", "tests/interop/client on ours"),
         (

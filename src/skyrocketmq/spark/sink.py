@@ -120,7 +120,7 @@ class _Writer:
                 return self._write(iterator, Sending(cluster, self._options), None, frozenset())
             place = task_place()
             if self._options.epoch is not None:
-                place = replace(place, epoch=self._options.epoch)
+                place = replace(place, epoch=self._options.epoch, query="")  # whoever counts says what is the same
             ids = RowIds(epochs.label(place), place, self._options)
             there = epochs.ids_there(cluster, place, ids.prefix)
             sending = Sending(cluster, self._options, stored=partial(epochs.stored, cluster, place))

@@ -12,11 +12,15 @@ pytest.importorskip("pyarrow", reason="the pipeline needs pyarrow: pip install s
 
 from skyrocketmq import Message, MessageQueue
 from skyrocketmq.blocking import Producer
-from skyrocketmq.errors import BrokerError, NetError
+from skyrocketmq.client.outgoing import SendFrames, pack_message
+from skyrocketmq.errors import BrokerError, CorruptRecord, NetError
+from skyrocketmq.model.flags import BODY_COMPRESSED
+from skyrocketmq.model.names import AUTO_CREATE_TOPIC
 from skyrocketmq.spark.cluster import Cluster
 from skyrocketmq.spark.link import BlockingLink, LinkSettings
 from skyrocketmq.spark.pulling import DataLost, PullOptions, QueueRange, read_range
 from skyrocketmq.testing import BlockingCluster, LocalCluster
+from skyrocketmq.wire.ids import UniqueIdGenerator
 
 COUNT = 700
 WANTED = QueueRange("Numbers", "broker-a", 0, 0, COUNT)
@@ -98,6 +102,25 @@ def test_a_message_that_the_broker_steps_over_is_an_error_or_left_out(tmp_path: 
             tolerant = replace(OPTIONS, fail_on_data_loss=False)
             left = numbers(lambda: BlockingLink(address, settings), wanted, tolerant)
     assert left == [number for number in range(20) if number != 13]
+
+
+def test_a_body_that_is_not_compressed_as_it_says_is_an_error_or_left_out(
+    cluster: BlockingCluster, connect: Connect
+) -> None:
+    """A producer's mistake must not stop a stream for good."""
+    queue = MessageQueue("Mistakes", "broker-a", 0)
+    ids = UniqueIdGenerator(ip=b"\x7f\0\0\1", process_id=1, constant=1)
+    frames = SendFrames("fill", template=AUTO_CREATE_TOPIC, template_queue_nums=4, unit_mode=False)
+    with connect() as link:
+        for number in range(50):
+            packed = pack_message(Message("Mistakes", b"%d" % number), ids=ids, now_ms=1)
+            packed.sys_flag |= BODY_COMPRESSED if number in (0, 21, 22) else 0
+            link.request(frames.frame(packed, queue, born_ms=1))
+    wanted = replace(WANTED, topic="Mistakes", end=50)
+    with pytest.raises(CorruptRecord, match=r"queue offset 0 .* cannot be inflated.* set failOnDataLoss=false"):
+        numbers(connect, wanted)
+    left = numbers(connect, wanted, replace(OPTIONS, fail_on_data_loss=False))
+    assert left == [number for number in range(50) if number not in (0, 21, 22)]
 
 
 def test_an_unknown_topic_is_the_brokers_refusal(connect: Connect) -> None:

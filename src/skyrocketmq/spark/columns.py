@@ -13,6 +13,7 @@ them are wanted. Columns are made of those.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final, TypeAlias
@@ -32,6 +33,8 @@ from skyrocketmq.wire.properties import NAME_END, PAIR_END
 from skyrocketmq.wire.records import MESSAGE_MAGIC, RECORD_BYTES_MIN
 
 __all__ = ["COLUMN_NAMES", "SCHEMA", "Choose", "Records", "TooLarge", "batches_of", "columns_of", "walk_records"]
+
+logger = logging.getLogger(__name__)
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
 SCHEMA: Final = pa.schema(
@@ -116,15 +119,33 @@ class TooLarge(Exception):
 
 
 def batches_of(
-    data: bytes | memoryview, starts: Sequence[int], *, broker: str | None, columns: Sequence[str]
+    data: bytes | memoryview,
+    starts: Sequence[int],
+    *,
+    broker: str | None,
+    columns: Sequence[str],
+    fail_on_data_loss: bool = True,
 ) -> Iterator[pa.RecordBatch]:
-    """The messages as `columns_of` gives them, in more than one batch where compressed bodies become large."""
+    """The messages as `columns_of` gives them, in more than one batch where compressed bodies become large.
+
+    One that cannot be read (a producer may have said that a body is compressed which is not) is an error or left out.
+    """
     at, count = 0, len(starts)
     while at < len(starts):
+        some = starts[at : at + count]
         try:
-            batch = columns_of(data, starts[at : at + count], broker=broker, columns=columns)
+            batch = columns_of(data, some, broker=broker, columns=columns)
         except TooLarge as error:
             count = error.count
+            continue
+        except CorruptRecord as error:
+            if fail_on_data_loss:
+                raise CorruptRecord(f"{error}. To go on without it set failOnDataLoss=false") from error
+            if len(some) > 1:  # fewer, until what is damaged stands alone
+                count = len(some) // 2
+                continue
+            logger.warning("message left out", extra={"reason": str(error)})
+            at, count = at + 1, len(starts)
             continue
         yield batch
         at += count

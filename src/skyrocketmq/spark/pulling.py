@@ -95,7 +95,13 @@ def read_range(
             with connect() as link:
                 reading = _Reading(link, replace(wanted, start=at), options)
                 for data, starts in reading.joined():
-                    yield from batches_of(data, starts, broker=wanted.broker, columns=columns)
+                    yield from batches_of(
+                        data,
+                        starts,
+                        broker=wanted.broker,
+                        columns=columns,
+                        fail_on_data_loss=options.fail_on_data_loss,
+                    )
                     at, failures = reading.safe_at, 0
                 at = wanted.end
         except NetError as error:

@@ -83,7 +83,9 @@ def test_what_is_not_there_is_an_error_or_left_out(connect: Connect) -> None:
     assert numbers(connect, beyond, tolerant) == list(range(COUNT - 5, COUNT))
 
 
-def test_a_message_that_the_broker_steps_over_is_an_error_or_left_out(tmp_path: Path) -> None:
+def test_a_message_that_the_broker_steps_over_is_an_error_or_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Brokers leave out what is damaged in their log, and answer with the rest as if there were no more."""
     wanted = replace(WANTED, topic="Damaged", end=20)
     settings = LinkSettings(timeout_s=10)
@@ -101,6 +103,9 @@ def test_a_message_that_the_broker_steps_over_is_an_error_or_left_out(tmp_path: 
                 numbers(lambda: BlockingLink(address, settings), wanted)
             tolerant = replace(OPTIONS, fail_on_data_loss=False)
             left = numbers(lambda: BlockingLink(address, settings), wanted, tolerant)
+            # A search for a time passes over it as well.
+            monkeypatch.setattr(known, "_offset", lambda *asked: {29: 14, 30: 20, 31: 0}[asked[1]])
+            assert known.offset_at(MessageQueue("Damaged", "broker-a", 0), 0) == 0
     assert left == [number for number in range(20) if number != 13]
 
 

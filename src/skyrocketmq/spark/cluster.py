@@ -217,7 +217,8 @@ class Cluster:
         return low
 
     def _is_stored_since(self, queue: MessageQueue, offset: int, timestamp_ms: int) -> bool:
-        body, starts = self._sample(queue, offset, count=1)
+        # Not this one alone: brokers leave out a message that is damaged, and the next one tells as well.
+        body, starts = self._sample(queue, offset, count=SAMPLE_COUNT)
         if not starts:
             return False  # cleaned away in the meantime: it was older than all that is there
         stored = columns_of(body, starts[:1], broker=queue.broker_name, columns=("store_timestamp",))

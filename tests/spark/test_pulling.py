@@ -13,13 +13,14 @@ pytest.importorskip("pyarrow", reason="the pipeline needs pyarrow: pip install s
 from skyrocketmq import Message, MessageQueue
 from skyrocketmq.blocking import Producer
 from skyrocketmq.client.outgoing import SendFrames, pack_message
-from skyrocketmq.errors import BrokerError, CorruptRecord, NetError
+from skyrocketmq.errors import BrokerError, ConnectionLost, CorruptRecord, NetError
 from skyrocketmq.model.flags import BODY_COMPRESSED
 from skyrocketmq.model.names import AUTO_CREATE_TOPIC
 from skyrocketmq.spark.cluster import Cluster
 from skyrocketmq.spark.link import BlockingLink, LinkSettings
 from skyrocketmq.spark.pulling import DataLost, PullOptions, QueueRange, read_range
 from skyrocketmq.testing import BlockingCluster, LocalCluster
+from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.ids import UniqueIdGenerator
 
 COUNT = 700
@@ -150,6 +151,38 @@ def test_a_connection_that_ends_is_made_again_where_the_range_was(
             links[-1]._socket.shutdown(2)
     assert bodies == list(range(COUNT))
     assert len(links) == 3
+
+
+class ShortLived(BlockingLink):
+    """A connection that ends after a few answers."""
+
+    answers_left = 3
+
+    def receive(self) -> Frame:
+        if not self.answers_left:
+            raise ConnectionLost("it ended")
+        self.answers_left -= 1
+        return super().receive()
+
+
+@pytest.mark.parametrize("options", [OPTIONS, replace(OPTIONS, expression="odd")])
+def test_what_was_read_before_a_connection_ended_is_not_read_again(connect: Connect, options: PullOptions) -> None:
+    address = connect_address(connect)
+    asked = 0
+
+    def connect_briefly() -> BlockingLink:
+        nonlocal asked
+        asked += 1
+        return ShortLived(address, LinkSettings(timeout_s=10))
+
+    expected = list(range(COUNT)) if options is OPTIONS else list(range(1, COUNT, 2))
+    assert numbers(connect_briefly, WANTED, options) == expected
+    assert asked > 3, "more often than retries would allow if nothing had come of it"
+
+
+def connect_address(connect: Connect) -> str:
+    with connect() as link:
+        return link.address
 
 
 def test_a_broker_that_stays_away_is_given_up_with_the_place(cluster: BlockingCluster) -> None:

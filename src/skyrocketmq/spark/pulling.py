@@ -91,6 +91,7 @@ def read_range(
     at = wanted.start
     failures = 0
     while at < wanted.end:
+        reading: _Reading | None = None
         try:
             with connect() as link:
                 reading = _Reading(link, replace(wanted, start=at), options)
@@ -105,6 +106,8 @@ def read_range(
                     at, failures = reading.safe_at, 0
                 at = wanted.end
         except NetError as error:
+            if reading is not None and reading.safe_at > at:  # nothing matched up to there
+                at, failures = reading.safe_at, 0
             failures += 1
             if failures > options.retry_count_max:
                 raise NetError(f"{wanted} was read up to {at}, then {failures} attempts failed: {error}") from error
@@ -132,7 +135,13 @@ class _Reading:
         size = 0
         while self._at < self._wanted.end:
             before = self._at
-            body = self._next_answer()
+            try:
+                body = self._next_answer()
+            except NetError:  # what is there already need not be read again
+                self.safe_at = self._at
+                if starts:
+                    yield b"".join(parts), starts
+                raise
             kept = self._within(body, before)
             starts += [size + start for start in kept]
             if kept:

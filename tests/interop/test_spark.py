@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -15,14 +16,19 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from skyrocketmq import Message
 from skyrocketmq.blocking import Producer
 from skyrocketmq.spark import sink
+from skyrocketmq.spark.cluster import Cluster
+from skyrocketmq.spark.link import LinkSettings
 from skyrocketmq.spark.once import TaskPlace
+from skyrocketmq.spark.pulling import DataLost
 from skyrocketmq.spark.sink import Written
 from skyrocketmq.spark.source import RocketMQDataSource
-from tests.interop.apache import Apache
+from skyrocketmq.spark.stream import RocketMQStreamReader
+from tests.interop.apache import Apache, Server
 
 pytestmark = pytest.mark.interop
 
 COUNT = 300
+PROPERTIES = pa.map_(pa.string(), pa.string())
 
 
 def rows_of(reader: DataSourceReader) -> list[dict[str, Any]]:
@@ -32,7 +38,11 @@ def rows_of(reader: DataSourceReader) -> list[dict[str, Any]]:
 
 @pytest.mark.timeout(240)
 def test_apaches_broker_is_read_and_written(apache: Apache, monkeypatch: pytest.MonkeyPatch) -> None:
-    with apache.namesrv() as namesrv, apache.broker(namesrv=namesrv.address, name="broker-a"):
+    config = {"enablePropertyFilter": "true"}
+    with (
+        apache.namesrv() as namesrv,
+        apache.broker(namesrv=namesrv.address, name="broker-a", config=config) as broker,
+    ):
         with Producer("first", namesrv=namesrv.address, send_timeout_s=30) as producer:
             producer.send(Message("Numbers", b"0", tags="even"))  # makes the topic
         options = {"namesrv": namesrv.address, "topic": "Numbers"}
@@ -41,6 +51,9 @@ def test_apaches_broker_is_read_and_written(apache: Apache, monkeypatch: pytest.
                 "body": [str(number) for number in range(1, COUNT)],
                 "tags": ["odd" if number % 2 else "even" for number in range(1, COUNT)],
                 "sharding_key": [f"k{number % 5}" for number in range(1, COUNT)],
+                # One key that more messages have within a second than an answer holds, and one of its own for each.
+                "keys": [["all", f"n{number}"] for number in range(1, COUNT)],
+                "properties": pa.array([[("n", str(number))] for number in range(1, COUNT)], PROPERTIES),
             }
         )
         schema = from_arrow_schema(rows.schema)
@@ -68,7 +81,80 @@ def test_apaches_broker_is_read_and_written(apache: Apache, monkeypatch: pytest.
         since = rows_of(reader)
         assert len(since) == sum(row["store_timestamp"] >= moment for row in found)
 
-        stream = source.streamReader(source.schema())
-        start = stream.initialOffset()
-        assert sum(start["Numbers"].values()) == COUNT
-        stream.stop()
+        check_options(namesrv.address)
+        check_stream(namesrv.address)
+        check_return(namesrv.address, broker, monkeypatch)
+
+
+def numbers(namesrv: str, **options: str) -> list[int]:
+    chosen = {"namesrv": namesrv, "subscribe": "Numbers"} | options
+    source = RocketMQDataSource({name: text for name, text in chosen.items() if text})
+    return sorted(int(row["body"]) for row in rows_of(source.reader(source.schema())))
+
+
+def check_options(namesrv: str) -> None:
+    """Those that need something of the broker: its index, its filters, its offsets and times."""
+    assert numbers(namesrv, keys="all") == list(range(1, COUNT)), "past the cap of an answer"
+    assert numbers(namesrv, keys="n7, n299,nobody") == [7, 299]
+    assert numbers(namesrv, keys="all", tags="odd", endingTimestamp="1") == []
+    assert numbers(namesrv, tags="even || none") == list(range(0, COUNT, 2))
+    assert numbers(namesrv, sql="n BETWEEN 10 AND 12") == [10, 11, 12]
+    assert numbers(namesrv, subscribe="", subscribePattern="Numb.*") == list(range(COUNT))
+    queues = {"Numbers": {f"broker-a:{queue}": -2 for queue in range(4)}}
+    first = {"Numbers": dict.fromkeys(queues["Numbers"], 1)}
+    assert len(numbers(namesrv, startingOffsets=json.dumps(queues), endingOffsets=json.dumps(first))) == 4
+    some = numbers(namesrv, subscribe="", assign='{"Numbers": ["broker-a:0"]}')
+    assert 0 < len(some) < COUNT
+    beyond = json.dumps({"Numbers": dict.fromkeys(queues["Numbers"], 10_000)})
+    with pytest.raises(DataLost, match="is not all there"):
+        numbers(namesrv, endingOffsets=beyond)
+    assert numbers(namesrv, endingOffsets=beyond, failOnDataLoss="false") == list(range(COUNT))
+
+
+def check_stream(namesrv: str) -> None:
+    """Batches with a limit, and the progress of a group that others can see."""
+    source = RocketMQDataSource(
+        {
+            "namesrv": namesrv,
+            "subscribe": "Numbers",
+            "startingOffsets": "earliest",
+            "maxOffsetsPerTrigger": "100",
+            "maxBytesPerTrigger": "1000000",
+            "group": "shown",
+        }
+    )
+    stream = source.streamReader(source.schema())
+    assert isinstance(stream, RocketMQStreamReader)
+    start = stream.initialOffset()
+    found: list[int] = []
+    for _ in range(COUNT // 100):
+        end = stream.latestOffset(start, stream.getDefaultReadLimit())
+        batches = [batch for part in stream.partitions(start, end) for batch in stream.read(part)]
+        some = [int(body) for batch in batches for body in batch.column("body").to_pylist()]
+        assert len(some) == 100
+        found += some
+        stream.commit(end)
+        start = end
+    stream.stop()
+    assert sorted(found) == list(range(COUNT))
+    assert sum(start["Numbers"].values()) == COUNT
+    with Cluster([namesrv], LinkSettings()) as cluster:
+        shown = sum(cluster.committed("shown", queue) or 0 for queue in cluster.queues("Numbers"))
+    assert shown == COUNT
+
+
+def check_return(namesrv: str, broker: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker is killed in the middle of a read, and comes back."""
+    monkeypatch.setattr("skyrocketmq.spark.pulling.BATCH_ROWS", 1)
+    options = {"namesrv": namesrv, "subscribe": "Numbers", "minPartitions": "1", "retries": "60", "timeout": "10s"}
+    source = RocketMQDataSource(options)
+    reader = source.reader(source.schema())
+    (task,) = reader.partitions()
+    batches = reader.read(task)
+    found = [next(batches)]
+    broker.kill()
+    broker.start()
+    found += batches
+    columns = [batch.column("body") for batch in found if isinstance(batch, pa.RecordBatch)]
+    bodies = [int(body) for column in columns for body in column.to_pylist()]
+    assert sorted(bodies) == list(range(COUNT))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +19,7 @@ from pyspark.sql.functions import expr
 
 from skyrocketmq import Message
 from skyrocketmq.blocking import Producer
+from skyrocketmq.spark import options as known_options
 from skyrocketmq.testing import BlockingCluster, LocalCluster
 
 if TYPE_CHECKING:
@@ -24,12 +28,13 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 
 COUNT = 100
+WITHOUT_SPARK = {f"test_{name}.py" for name in ("options", "planning", "pulling", "sink", "source", "stream", "keyed")}
 
 
 @pytest.fixture(scope="module")
 def cluster(spark: SparkSession) -> Iterator[BlockingCluster]:
-    with LocalCluster() as running:
-        running.create_topic("Numbers", queues=4)
+    with LocalCluster(brokers=2, settings={"enablePropertyFilter": "true"}) as running:
+        running.create_topic("Numbers", queues=2)
         fill(running, "Numbers", COUNT)
         yield running
 
@@ -69,6 +74,46 @@ def test_filters_and_columns_are_pushed_down(spark: SparkSession, cluster: Block
     stored = read(spark, cluster).selectExpr("min(store_timestamp) as first").first()
     assert stored is not None
     assert read(spark, cluster).where(f"store_timestamp < timestamp'{stored.first}'").count() == 0
+
+
+def places(offset: int, last: int | None = None) -> str:
+    """The same offset for all queues, or another one for the last."""
+    names = [f"{broker}:{queue_id}" for broker in ("broker-a", "broker-b") for queue_id in range(2)]
+    return json.dumps({"Numbers": dict.fromkeys(names, offset) | ({} if last is None else {names[-1]: last})})
+
+
+def test_every_option_of_a_batch_is_heeded(spark: SparkSession, cluster: BlockingCluster) -> None:
+    rows = read(spark, cluster).selectExpr("int(string(body)) as n", "broker", "queue_id", "queue_offset").collect()
+    stored = read(spark, cluster).selectExpr("int(string(body)) as n", "unix_millis(store_timestamp) as at").collect()
+    at = {row.n: row["at"] for row in stored}
+    moment_ms = at[COUNT // 2]
+    only = {"subscribe": None}
+    wanted: list[tuple[dict[str, Any], list[int]]] = [
+        (only | {"subscribePattern": "Num.*s"}, list(range(COUNT))),
+        (
+            only | {"assign": '{"Numbers": ["broker-b:1"]}'},
+            [row.n for row in rows if (row.broker, row.queue_id) == ("broker-b", 1)],
+        ),
+        (
+            {"startingOffsets": places(3, -1), "endingOffsets": places(5, -1)},
+            [row.n for row in rows if row.queue_offset in (3, 4) and (row.broker, row.queue_id) != ("broker-b", 1)],
+        ),
+        ({"startingOffsets": "latest", "failOnDataLoss": "true"}, []),
+        ({"endingOffsets": places(1000), "failOnDataLoss": "false"}, list(range(COUNT))),
+        ({"startingTimestamp": moment_ms}, [n for n in at if at[n] >= moment_ms]),
+        ({"endingTimestamp": places(moment_ms, 0)}, []),
+        ({"tags": "odd", "timeout": "20s", "retries": 2}, list(range(1, COUNT, 2))),
+        ({"sql": "n BETWEEN 1 AND 1 AND TAGS = 'even'"}, list(range(0, COUNT, 2))),
+        ({"keys": "k5, k77, nobody", "minPartitions": 3}, [5, 77]),
+    ]
+    before_moment = [row.n for row in rows if at[row.n] < moment_ms and (row.broker, row.queue_id) != ("broker-b", 1)]
+    for options, expected in wanted:
+        given = {name: value for name, value in ({"subscribe": "Numbers"} | options).items() if value is not None}
+        frame = spark.read.format("rocketmq").options(namesrv=cluster.namesrv, **given).load()
+        expected = before_moment if "endingTimestamp" in options else expected
+        assert numbers(frame) == sorted(expected), options
+    assert "properties" not in read(spark, cluster, includeProperties="false").columns
+    assert read(spark, cluster, includeProperties="false").select("tags").distinct().count() == 2
 
 
 @pytest.mark.parametrize(
@@ -152,3 +197,103 @@ def test_a_query_whose_checkpoint_was_deleted_writes_its_rows_again(
     assert run() == COUNT
     shutil.rmtree(checkpoint)
     assert run() == 2 * COUNT
+
+
+class Running:
+    """A query that runs, and what it has read so far."""
+
+    def __init__(self, spark: SparkSession, cluster: BlockingCluster, directory: Path, **options: Any) -> None:
+        source = spark.readStream.format("rocketmq").options(namesrv=cluster.namesrv, **options)
+        frame = source.schema("topic string, body binary").load()
+        self.batches: list[list[int]] = []
+        self.times: list[float] = []
+
+        def note(batch: DataFrame, number: int) -> None:
+            self.times.append(time.monotonic())
+            self.batches.append(numbers(batch))
+
+        writing = frame.writeStream.foreachBatch(note).option("checkpointLocation", str(directory / "checkpoint"))
+        self.query = writing.trigger(processingTime="100 milliseconds").start()
+
+    @property
+    def rows(self) -> list[int]:
+        return sorted(number for batch in self.batches for number in batch)
+
+    def wait_for(self, rows: list[int]) -> None:
+        deadline = time.monotonic() + 60
+        while self.rows != rows:
+            assert self.query.isActive, self.query.exception()
+            assert time.monotonic() < deadline, f"{self.rows} in place of {rows}"
+            time.sleep(0.05)
+
+    def wait_for_progress(self, is_reached: Callable[[Any], bool]) -> dict[str, Any]:
+        """The offsets that the query tells of its source, once they are these."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            last = self.query.lastProgress
+            if last is not None:
+                told = json.loads(last.json)["sources"][0]
+                if is_reached(told["latestOffset"]):
+                    return {name: told[name] for name in ("latestOffset", "endOffset")}
+            time.sleep(0.05)
+        raise AssertionError(f"not told: {self.query.lastProgress}")
+
+
+def test_a_running_query_finds_new_topics_queues_and_brokers_and_tells_its_lag(
+    spark: SparkSession, cluster: BlockingCluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("Found-1", queues=1)
+    cluster.stop_broker("broker-b")
+    started = Running(
+        spark,
+        cluster,
+        tmp_path,
+        subscribePattern="Found-.*",
+        startingOffsets="earliest",
+        minOffsetsPerTrigger=1,
+        maxBytesPerTrigger=100_000,
+        group="finders",
+    )
+    try:
+        fill(cluster, "Found-1", 3)
+        started.wait_for([0, 1, 2])
+        cluster.start_broker("broker-b")
+        cluster.create_topic("Found-1", queues=2)
+        cluster.create_topic("Found-2", queues=1)
+        # Sent in turn to all queues of both brokers.
+        fill(cluster, "Found-1", 8, first=3)
+        fill(cluster, "Found-2", 2, first=11)
+        started.wait_for(list(range(13)))
+        cluster.wait_consumed("finders", "Found-1", timeout_s=30)
+        source = started.wait_for_progress(lambda latest: sum(latest["Found-1"].values()) == 11)
+        ends = source["latestOffset"]
+        assert set(ends["Found-1"]) == {f"{broker}:{queue}" for broker in ("broker-a", "broker-b") for queue in (0, 1)}
+        assert source["endOffset"] == ends, "the lag is what lies between them: nothing"
+    finally:
+        started.query.stop()
+        if "broker-b" not in cluster.awaitable.brokers:
+            cluster.start_broker("broker-b")
+
+
+def test_a_running_query_waits_for_enough_messages_but_not_for_ever(
+    spark: SparkSession, cluster: BlockingCluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("Slow", queues=1)
+    fill(cluster, "Slow", 4)
+    options = {"subscribe": "Slow", "startingOffsets": "earliest", "minOffsetsPerTrigger": 4, "maxTriggerDelay": "6s"}
+    started = Running(spark, cluster, tmp_path, **options)
+    try:
+        started.wait_for([0, 1, 2, 3])
+        fill(cluster, "Slow", 2, first=4)
+        started.wait_for(list(range(6)))
+        assert started.batches == [[0, 1, 2, 3], [4, 5]]
+        assert started.times[1] - started.times[0] > 2, "two were not enough for a while"
+    finally:
+        started.query.stop()
+
+
+def test_every_option_is_shown_to_work_with_a_real_spark() -> None:
+    """By its name at least: an option that no test of this kind uses is one that nobody has tried."""
+    texts = "".join(path.read_text() for path in Path(__file__).parent.glob("*.py") if path.name not in WITHOUT_SPARK)
+    for name in {*known_options._SOURCE, *known_options._SINK}:
+        assert re.search(rf"\b{name}=|\"{name}\"", texts), name

@@ -62,6 +62,8 @@ def test_filters_narrow(filters: list[Filter], expected: Narrowing) -> None:
         EqualTo(("body",), b"x"),
         EqualTo(("properties", "tags"), "a"),
         EqualTo(OFFSET, None),
+        LessThan(STORED, datetime.max.replace(tzinfo=timezone(timedelta(hours=-5)))),
+        GreaterThan(STORED, datetime.min.replace(tzinfo=timezone(timedelta(hours=5)))),
     ],
 )
 def test_what_says_nothing_is_passed_over(nothing: Filter) -> None:

@@ -108,7 +108,10 @@ def _cut_interval(before: Interval, one: Filter, kind: type) -> Interval:
     values = _values(one)
     if not values or not all(isinstance(value, kind) and not isinstance(value, bool) for value in values):
         return before
-    low, high = min(map(_floor, values)), max(map(_ceiling, values))
+    try:
+        low, high = min(map(_floor, values)), max(map(_ceiling, values))
+    except (OverflowError, ValueError):  # at the ends of the calendar, where another time zone has no such day
+        return before
     # Times are compared to the microsecond and looked up to the millisecond: their bounds stay where they are.
     step = 1 if kind is int else 0
     match one:

@@ -251,12 +251,11 @@ class Texts:
         return self.read(offsets, _offsets, Places(everywhere=default))
 
     def name_servers(self) -> tuple[str, ...]:
-        text = self.find("namesrv")
-        if text is None:
+        if self.find("namesrv") is None:
             raise IllegalArgument(
                 "option namesrv is missing: the addresses of the name servers, as host:port;host:port"
             )
-        return tuple(part.strip() for part in text.replace(",", ";").split(";") if part.strip())
+        return self.read("namesrv", lambda given: _parts(given, "[,;]"), ())
 
     def link(self) -> LinkSettings:
         if (self.find("accessKey") is None) != (self.find("secretKey") is None):
@@ -324,13 +323,21 @@ def _some_seconds(text: str) -> float:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    return _parts(text, ",")
+
+
+def _parts(text: str, separator: str) -> tuple[str, ...]:
+    """What stands between separators, each once. Nothing at all is a mistake: it would mean no rows, or all."""
+    found = tuple(dict.fromkeys(part.strip() for part in re.split(separator, text) if part.strip()))
+    if not found:
+        raise ValueError("it names nothing")
+    return found
 
 
 def _tags(text: str) -> tuple[str, ...]:
     if text == "*":
         return ()
-    return tuple(dict.fromkeys(part.strip() for part in re.split(r"\|\||,", text) if part.strip()))
+    return _parts(text, r"\|\||,")
 
 
 def _keys(text: str) -> tuple[str, ...]:

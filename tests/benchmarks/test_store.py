@@ -2,34 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-
-
-def run_quick(name: str, tmp_path: Path) -> dict[str, dict[str, Any]]:
-    """The rows of the report by name."""
-    results = tmp_path / "results.json"
-    command = [sys.executable, "-m", "benchmarks", name, "--quick", "--servers", "ours", "--directory", str(tmp_path)]
-    done = subprocess.run(
-        [*command, "--json", str(results)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]  # no store is left
-    [report] = json.loads(results.read_text())["benchmarks"]
-    return {row["name"]: row for row in report["rows"]}
+from tests.benchmarks.test_broker import run_quick
 
 
 @pytest.mark.slow
@@ -47,6 +24,6 @@ def run_quick(name: str, tmp_path: Path) -> dict[str, dict[str, Any]]:
     ],
 )
 def test_every_figure_is_measured(name: str, rows: set[str], tmp_path: Path) -> None:
-    measured = run_quick(name, tmp_path)
+    measured = run_quick(tmp_path, "--servers", "ours", benchmark=name)
     assert rows <= set(measured)
     assert all(measured[row]["values"]["ours"][0] > 0 for row in rows)

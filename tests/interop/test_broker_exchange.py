@@ -13,25 +13,21 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop import exchange
 from tests.interop.apache import Apache, Server
 from tests.interop.driver import Driver, Queue, Sent, message
+from tests.interop.exchange import BROKER
 from tests.interop.ours import Broker
 from tests.interop.processes import wait_until
-from tests.store.reader import Sizes
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
 
 TOPIC = "Hands"
 LATER = "HandsLater"
-BROKER = "exchange"
 GROUP = "hands-readers"
 QUEUES = 4
-SIZES = Sizes(log_file=256 * 1024, queue_file=20 * 100, slots=500, entries=2000)
 SETTINGS = {
-    "mappedFileSizeCommitLog": str(SIZES.log_file),
-    "mappedFileSizeConsumeQueue": str(SIZES.queue_file),
-    "maxHashSlotNum": str(SIZES.slots),
-    "maxIndexNum": str(SIZES.entries),
+    **exchange.SETTINGS,
     "messageDelayLevel": "1s 12s 2h",
     "flushConsumerOffsetInterval": "500",
     "flushDelayOffsetInterval": "500",

@@ -21,23 +21,21 @@ from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import Frame
 from tests.broker.requests import pull_frame, send_frame
 from tests.cli.processes import ask
+from tests.interop import exchange
 from tests.interop.apache import Apache, Server
 from tests.interop.driver import Driver, message
+from tests.interop.exchange import SIZES
 from tests.interop.ours import Broker, NameServer, running
 from tests.interop.processes import RunningServer, wait_until
 from tests.interop.routes import all_addresses
-from tests.store.reader import Sizes, check_store, read_records
+from tests.store.reader import check_store, read_records
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
 
 TOPIC = "Copied"
 QUEUES = 4
-SIZES = Sizes(log_file=256 * 1024, queue_file=20 * 100, slots=500, entries=2000)
 SETTINGS = {
-    "mappedFileSizeCommitLog": str(SIZES.log_file),
-    "mappedFileSizeConsumeQueue": str(SIZES.queue_file),
-    "maxHashSlotNum": str(SIZES.slots),
-    "maxIndexNum": str(SIZES.entries),
+    **exchange.SETTINGS,
     "haSendHeartbeatInterval": "500",  # when Apache's slave says for the first time where it is
 }
 MASTER = {**SETTINGS, "brokerRole": "SYNC_MASTER"}

@@ -18,19 +18,13 @@ from skyrocketmq.ports import LocalDisk, SystemClock
 from skyrocketmq.store import MessageStore, NewMessage, PutStatus
 from tests.interop.apache import Apache, Server
 from tests.interop.driver import Driver, Queue, message
-from tests.store.reader import Content, Sizes, check_index, check_queues, read_log, read_queues, read_record
+from tests.interop.exchange import SIZES, apaches_broker_on
+from tests.store.reader import Content, check_index, check_queues, read_log, read_queues, read_record
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
 TOPIC = "Exchange"
 QUEUES = 4
-SIZES = Sizes(log_file=256 * 1024, queue_file=20 * 100, slots=500, entries=2000)
-SETTINGS = {
-    "mappedFileSizeCommitLog": str(SIZES.log_file),
-    "mappedFileSizeConsumeQueue": str(SIZES.queue_file),
-    "maxHashSlotNum": str(SIZES.slots),
-    "maxIndexNum": str(SIZES.entries),
-}
 EVER = (0, 1 << 62)
 
 
@@ -44,12 +38,7 @@ def disk() -> Iterator[LocalDisk]:
 @pytest.fixture
 def apache_broker(apache: Apache, tmp_path: Path) -> Iterator[Server]:
     """Apache's broker, not started, on the store directory of the test."""
-    with (
-        apache.namesrv() as namesrv,
-        apache.broker(
-            namesrv=namesrv.address, name="exchange", store=tmp_path / "store", config=SETTINGS, start=False
-        ) as broker,
-    ):
+    with apaches_broker_on(tmp_path / "store", apache) as broker:
         yield broker
 
 

@@ -36,6 +36,10 @@ SECONDS: Final = {
     "tests/interop/test_transaction_exchange.py": 40,
     "tests/interop/java_client on ours, one broker, binary headers": 35,
     "tests/cli/test_bench.py": 30,
+    "tests/store/test_crashes.py": 30,
+    "tests/store/test_model.py": 20,
+    "tests/store/test_stateful.py": 20,
+    "tests/client/test_restarts.py": 20,
 }
 """About how long the longest take on two cores; of the others those with many tests come first."""
 

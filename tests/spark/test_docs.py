@@ -52,7 +52,7 @@ def test_the_code_of_the_page_runs(
             code = block.replace("localhost:9876", cluster.namesrv)
             code = code.replace('"orders-', f'"{tmp_path}/orders-')  # Spark's own directory is another one
             exec(compile(code, PAGE.name, "exec"), names)
-        assert len(cluster.messages("Copies")) == 8, "written back twice, by a batch and by a stream"
+        assert len(cluster.messages("Copies")) == 16, "written back by two batches and by two streams"
     printed = capfd.readouterr().out
     assert "| new|    4|" in printed, "the first DataFrame"
     assert printed.count("Orders 3") == 2, "in Parquet, and joined"

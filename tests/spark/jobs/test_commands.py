@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,11 +19,12 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the pipeline needs pyspark: pip install skyrocketmq[spark]")
 
+from skyrocketmq.cli import spark_progress
 from skyrocketmq.cli.main import main
-from skyrocketmq.spark.jobs import mirror
+from skyrocketmq.spark.jobs import archive, mirror
 from skyrocketmq.testing import BlockingCluster
 from tests.spark.conftest import SETTINGS
-from tests.spark.jobs.house import by_queue, fill
+from tests.spark.jobs.house import by_queue, fill, numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,6 +101,64 @@ def test_a_job_that_cannot_be_done_is_told_in_one_line(
     assert told.startswith("skyrocketmq: ")
     assert said in told
     assert told.count("\n") == 1
+
+
+def commits_of(path: Path) -> int:
+    numbers = [int(commit.stem.rpartition("-")[2]) for commit in path.glob("_archive/commit-*.json")]
+    return max(numbers, default=0)
+
+
+@contextmanager
+def signalled(number: signal.Signals, *, when: Callable[[], bool]) -> Iterator[None]:
+    """This process gets a signal, once something has happened."""
+
+    def watch() -> None:
+        while not when():
+            time.sleep(0.01)
+        os.kill(os.getpid(), number)
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    yield
+    watching.join(WAIT_S)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_job_shows_how_far_it_is_and_when_it_is_interrupted_how_to_go_on(
+    spark: SparkSession, cluster: BlockingCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(spark_progress, "EVERY_S", 0.02)
+    cluster.create_topic("Interrupted", queues=1)
+    fill(cluster, "Interrupted", 40)
+
+    options = ("--topics", "Interrupted", "-n", cluster.namesrv, "--batch-rows", "1")
+    with signalled(signal.SIGINT, when=lambda: commits_of(tmp_path) >= 3):
+        assert run("archive", str(tmp_path), *options) == 128 + signal.SIGINT
+    shown = terminal.getvalue()
+    assert "writing  " in shown
+    assert " rows, " in shown
+    assert shown.endswith("rows written: start it again, and it goes on there\n")
+
+
+def test_a_job_without_end_ends_well_when_it_is_stopped(
+    spark: SparkSession, cluster: BlockingCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.create_topic("Stopped", queues=2)
+    fill(cluster, "Stopped", 40)
+    options = ("--topics", "Stopped", "-n", cluster.namesrv, "--continuous", "--interval", "60", "--json")
+    with signalled(signal.SIGTERM, when=lambda: commits_of(tmp_path) >= 2):
+        assert run("archive", str(tmp_path), *options, "--batch-rows", "10") == 0
+    done = json.loads(capsys.readouterr().out)
+    seen = numbers(spark.read.parquet(str(tmp_path)))
+    assert len(seen) == done["row_count"] == 10 * done["batch_count"]
+    archive(spark, namesrv=cluster.namesrv, topics=["Stopped"], path=str(tmp_path))
+    assert numbers(spark.read.parquet(str(tmp_path))) == list(range(40))
 
 
 # --------------------------------------------------------------------------------------------------- processes

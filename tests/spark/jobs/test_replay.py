@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,6 +133,9 @@ def test_with_a_checkpoint_a_run_that_died_is_finished_and_nothing_is_sent_twice
     assert is_in_order(by_queue(cluster.messages(TOPIC, count=COUNT)), by_queue(copies))
     with pytest.raises(IllegalArgument, match="belongs to another replay: tags changed"):
         run(spark, cluster, to, **options, tags=["odd"])
+    shutil.rmtree(tmp_path)
+    run(spark, cluster, to, **options, keys=["k1"])
+    assert len(cluster.messages(to, count=COUNT + 1)) == COUNT + 1, "without its checkpoint it is another replay"
 
 
 @pytest.mark.parametrize(

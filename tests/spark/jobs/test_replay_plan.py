@@ -30,7 +30,7 @@ def queue(number: int) -> MessageQueue:
 )
 def test_the_steps_are_together_what_was_found(places: list[tuple[int, int]], step_rows: int) -> None:
     counts = {queue(number): QueueCount(start, start + count, count) for number, (start, count) in enumerate(places)}
-    plan = ReplayPlan.make(CHOSEN, "To", counts, targets=TARGETS, step_rows=step_rows)
+    plan = ReplayPlan.make(CHOSEN, "To", counts, name="x", targets=TARGETS, step_rows=step_rows)
     at = {one: count.start for one, count in counts.items()}
     while not plan.is_done:
         plan = ReplayPlan.from_json(json.loads(json.dumps(plan.to_json())))
@@ -44,14 +44,14 @@ def test_the_steps_are_together_what_was_found(places: list[tuple[int, int]], st
 
 def test_without_a_checkpoint_there_is_one_step() -> None:
     counts = {queue(0): QueueCount(5, 5000, 4995)}
-    assert ReplayPlan.make(CHOSEN, "To", counts, targets=TARGETS, step_rows=None).step_count == 1
-    nothing = ReplayPlan.make(CHOSEN, "To", {}, targets=TARGETS, step_rows=10)
+    assert ReplayPlan.make(CHOSEN, "To", counts, name="x", targets=TARGETS, step_rows=None).step_count == 1
+    nothing = ReplayPlan.make(CHOSEN, "To", {}, name="x", targets=TARGETS, step_rows=10)
     assert nothing.is_done
     assert ReplayPlan.from_json(json.loads(json.dumps(nothing.to_json()))).is_done
 
 
 def test_a_checkpoint_is_for_one_replay() -> None:
-    plan = ReplayPlan.make(CHOSEN, "To", {}, targets=TARGETS, step_rows=10)
+    plan = ReplayPlan.make(CHOSEN, "To", {}, name="x", targets=TARGETS, step_rows=10)
     read = ReplayPlan.from_json(json.loads(json.dumps(plan.to_json())))
     read.check(CHOSEN, "To")
     with pytest.raises(IllegalArgument, match="belongs to another replay: tags, to changed"):

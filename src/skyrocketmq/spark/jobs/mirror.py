@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -51,6 +52,7 @@ class Mirrored(JobResult):
 class _Progress:
     """What the checkpoint says."""
 
+    name: str  # of this mirror; one that is begun anew in the same place is another
     offsets: Mapping[MessageQueue, int] = field(default_factory=dict)
     pending: Span | None = None  # being copied: perhaps in part
     epochs: Mapping[str, int] = field(default_factory=dict)  # how many times each topic was written to
@@ -60,6 +62,7 @@ class _Progress:
         from skyrocketmq.spark.places import offsets_to_json
 
         return {
+            "name": self.name,
             "offsets": offsets_to_json(self.offsets),
             "pending": None if self.pending is None else self.pending.to_json(),
             "epochs": dict(self.epochs),
@@ -74,6 +77,7 @@ class _Progress:
         from skyrocketmq.spark.places import offsets_from_json
 
         return cls(
+            tree["name"],
             offsets_from_json(tree["offsets"]) if tree["offsets"] else {},
             None if tree["pending"] is None else Span.from_json(tree["pending"]),
             tree["epochs"],
@@ -129,9 +133,9 @@ def mirror(
     ):
         ledger = Ledger(folder, CONTROL, kind="mirror")
         said = ledger.latest()
-        progress = _Progress() if said is None else _Progress.from_json(said)
+        progress = _Progress(os.urandom(8).hex()) if said is None else _Progress.from_json(said)
         targets = _Targets(here, there, writing, create=create)
-        run = _Run(spark, ledger, progress, targets, reading, control, sink_id=folder.url(), rate=rate, origin=origin)
+        run = _Run(spark, ledger, progress, targets, reading, control, rate=rate, origin=origin)
         following = Following(here, options)
         rows_max = step_rows_of(batch_rows, rate)
         while True:
@@ -216,7 +220,6 @@ class _Run:
         reading: Mapping[str, str],
         control: Control,
         *,
-        sink_id: str,
         rate: float | None,
         origin: bool,
     ) -> None:
@@ -225,7 +228,6 @@ class _Run:
         self._targets = targets
         self._reading = reading
         self._control = control
-        self._sink_id = sink_id
         self._rate = rate
         self._origin = origin
         self.progress = progress
@@ -274,7 +276,7 @@ class _Run:
                 self.progress.routes[topic],
                 tasks=tasks,
                 origin=self._origin,
-                sink={"sinkId": f"{self._sink_id} {topic}", "sinkEpoch": str(epochs.get(topic, 0))},
+                sink={"sinkId": f"{self.progress.name} {topic}", "sinkEpoch": str(epochs.get(topic, 0))},
             )
             epochs[topic] = epochs.get(topic, 0) + 1
             self._control.add_rows(copied)

@@ -9,6 +9,7 @@ was and leaves out what is there already. Without one everything is sent, at lea
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -82,11 +83,10 @@ def replay(
     reading = writing | ({"namesrv": source} if source else {})
     with ExitStack() as opened:
         ledger: Ledger | None = None
-        sink_id = ""
         if checkpoint is not None:
             opened.enter_context(control.in_steps())
             folder = opened.enter_context(open_folder(spark, checkpoint, control_name=CONTROL))
-            ledger, sink_id = Ledger(folder, CONTROL, kind="replay"), folder.url()
+            ledger = Ledger(folder, CONTROL, kind="replay")
         control.begin("looking for messages")
         origins = ReplaySource(spark, selection, reading)
         said = None if ledger is None else ledger.latest()
@@ -96,6 +96,7 @@ def replay(
                 selection,
                 to,
                 counts,
+                name=os.urandom(8).hex(),
                 targets=_targets(to, writing),
                 step_rows=None if ledger is None else step_rows_of(step_rows, rate),
             )
@@ -104,7 +105,7 @@ def replay(
         else:
             plan = ReplayPlan.from_json(said)
             plan.check(selection, to)
-        run = _Run(spark, origins, Target(to, writing, rate), control, sink_id=sink_id, origin=origin)
+        run = _Run(spark, origins, Target(to, writing, rate), control, is_once=ledger is not None, origin=origin)
         begun = plan.steps_done
         while not plan.is_done and not control.is_stopping:
             run.step(plan)
@@ -127,14 +128,14 @@ class _Run:
         target: Target,
         control: Control,
         *,
-        sink_id: str,
+        is_once: bool,
         origin: bool,
     ) -> None:
         self._spark = spark
         self._source = source
         self._target = target
         self._control = control
-        self._sink_id = sink_id
+        self._is_once = is_once
         self._origin = origin
         self.row_count = 0
 
@@ -147,7 +148,7 @@ class _Run:
             return  # few messages in many queues: their shares are rounded
         slots = self._spark.sparkContext.defaultParallelism
         tasks = task_count(self._target.rate, queue_count=len(queues), parallelism=slots)
-        sink = {"sinkId": self._sink_id, "sinkEpoch": str(plan.steps_done)} if self._sink_id else {}
+        sink = {"sinkId": plan.name, "sinkEpoch": str(plan.steps_done)} if self._is_once else {}
         sent = copy_rows(
             self._source.load(span, tasks), self._target, plan.routes, tasks=tasks, origin=self._origin, sink=sink
         )

@@ -51,6 +51,7 @@ class QueueCount:
 class ReplayPlan:
     """The steps, and how many of them are done."""
 
+    name: str  # of this replay; one that is begun anew in the same place is another
     chosen: Mapping[str, Any]  # what was asked for: a checkpoint is for this and nothing else
     whole: Span
     step_count: int
@@ -64,6 +65,7 @@ class ReplayPlan:
         to: str,
         counts: Mapping[MessageQueue, QueueCount],
         *,
+        name: str,
         targets: Routes,
         step_rows: int | None,
     ) -> ReplayPlan:
@@ -72,7 +74,7 @@ class ReplayPlan:
             {queue: one.start for queue, one in counts.items()}, {queue: one.end for queue, one in counts.items()}
         )
         step_count = min(total, 1) if step_rows is None else -(-total // step_rows)
-        return cls(_chosen(selection, to), whole, step_count, targets.with_queues(list(counts)))
+        return cls(name, _chosen(selection, to), whole, step_count, targets.with_queues(list(counts)))
 
     @property
     def is_done(self) -> bool:
@@ -104,6 +106,7 @@ class ReplayPlan:
 
     def to_json(self) -> dict[str, Any]:
         return {
+            "name": self.name,
             "chosen": dict(self.chosen),
             "whole": self.whole.to_json() if self.whole.ends else None,
             "stepCount": self.step_count,
@@ -114,6 +117,7 @@ class ReplayPlan:
     @classmethod
     def from_json(cls, tree: Mapping[str, Any]) -> ReplayPlan:
         return cls(
+            tree["name"],
             tree["chosen"],
             Span({}, {}) if tree["whole"] is None else Span.from_json(tree["whole"]),
             tree["stepCount"],

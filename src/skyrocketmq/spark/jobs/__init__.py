@@ -8,6 +8,9 @@
 Each job is a module with a function of the same name, which returns a small value that says what was done. `table` has
 the list of them for the command line; `control` is how a job says how far it is and hears that it should stop;
 `failures` finds the one line that matters in an error of Spark.
+
+`archive`, `replay` and `mirror` remember in files what they have done: `folder` is where these are, `ledger` what they
+say, `following` which messages come next and `copying` how a queue is copied in order.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ import argparse
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from skyrocketmq.errors import IllegalArgument, NetError, NoRoute
 from skyrocketmq.model import MessageQueue
@@ -23,11 +23,12 @@ from skyrocketmq.spark.jobs.copying import Routes, Target, check_target, copy_ro
 from skyrocketmq.spark.jobs.folder import open_folder
 from skyrocketmq.spark.jobs.following import Following, Span, choice_of
 from skyrocketmq.spark.jobs.ledger import Ledger
+from skyrocketmq.spark.jobs.mirror_progress import MirrorProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from skyrocketmq.spark.cluster import Cluster
+    from skyrocketmq.spark.jobs.mirror_targets import MirrorTargets
     from skyrocketmq.spark.places import Bounds
 
 __all__ = ["Mirrored", "mirror"]
@@ -46,43 +47,6 @@ class Mirrored(JobResult):
     batch_count: int
     topics: tuple[str, ...]
     created: tuple[str, ...]  # topics that the target lacked
-
-
-@dataclass(frozen=True)
-class _Progress:
-    """What the checkpoint says."""
-
-    name: str  # of this mirror; one that is begun anew in the same place is another
-    offsets: Mapping[MessageQueue, int] = field(default_factory=dict)
-    pending: Span | None = None  # being copied: perhaps in part
-    epochs: Mapping[str, int] = field(default_factory=dict)  # how many times each topic was written to
-    routes: Mapping[str, Routes] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        from skyrocketmq.spark.places import offsets_to_json
-
-        return {
-            "name": self.name,
-            "offsets": offsets_to_json(self.offsets),
-            "pending": None if self.pending is None else self.pending.to_json(),
-            "epochs": dict(self.epochs),
-            "routes": {
-                topic: {"targets": list(routes.targets), "chosen": dict(routes.chosen)}
-                for topic, routes in self.routes.items()
-            },
-        }
-
-    @classmethod
-    def from_json(cls, tree: Mapping[str, Any]) -> _Progress:
-        from skyrocketmq.spark.places import offsets_from_json
-
-        return cls(
-            tree["name"],
-            offsets_from_json(tree["offsets"]) if tree["offsets"] else {},
-            None if tree["pending"] is None else Span.from_json(tree["pending"]),
-            tree["epochs"],
-            {topic: Routes(one["targets"], one["chosen"]) for topic, one in tree["routes"].items()},
-        )
 
 
 def mirror(
@@ -111,6 +75,7 @@ def mirror(
     error. `starting` (earliest, latest, or milliseconds since 1970) is where a topic begins that is new to it.
     """
     from skyrocketmq.spark.cluster import Cluster
+    from skyrocketmq.spark.jobs.mirror_targets import MirrorTargets
     from skyrocketmq.spark.options import SinkOptions, SourceOptions
 
     if interval_s < 0 or batch_rows < 1 or (rate is not None and rate <= 0):
@@ -133,8 +98,8 @@ def mirror(
     ):
         ledger = Ledger(folder, CONTROL, kind="mirror")
         said = ledger.latest()
-        progress = _Progress(os.urandom(8).hex()) if said is None else _Progress.from_json(said)
-        targets = _Targets(here, there, writing, create=create)
+        progress = MirrorProgress(os.urandom(8).hex()) if said is None else MirrorProgress.from_json(said)
+        targets = MirrorTargets(here, there, writing, create=create)
         run = _Run(spark, ledger, progress, targets, reading, control, rate=rate, origin=origin)
         following = Following(here, options)
         rows_max = step_rows_of(batch_rows, rate)
@@ -168,46 +133,6 @@ def _look(following: Following, *, is_patient: bool) -> dict[MessageQueue, Bound
     return found
 
 
-class _Targets:
-    """The topics of the other cluster: found, or made."""
-
-    def __init__(self, here: Cluster, there: Cluster, options: Mapping[str, str], *, create: bool) -> None:
-        self._here = here
-        self._there = there
-        self._create = create
-        self.options = options
-        self.created: list[str] = []
-
-    def queues(self, topic: str) -> list[str]:
-        """The queues of a topic there. Raises `NoRoute` for one that is not there and is not to be made."""
-        if self._here.is_of_servers(topic):
-            raise IllegalArgument(f"the topic {topic} is one of the system's own: give a topic of yours")
-        own = self._here.writable_queues(topic) or self._here.queues(topic)
-        try:
-            queues = self._there.writable_queues(topic)
-        except NoRoute as error:
-            if not self._create:
-                raise NoRoute(f"the target lacks topic {topic}: create it there, or let it be created") from error
-            self._make(topic, max(queue.queue_id for queue in own) + 1)
-            queues = self._there.writable_queues(topic)
-        if not queues:
-            raise NoRoute(f"topic {topic} of the target has no queue that can be written to now")
-        if self._there.addresses(topic) == self._here.addresses(topic):
-            raise IllegalArgument(f"source and target are the same cluster: topic {topic} would be copied onto itself")
-        if len(queues) < len(own):
-            logger.warning(
-                "the target has fewer queues", extra={"topic": topic, "source": len(own), "target": len(queues)}
-            )
-        return [f"{queue.broker_name}:{queue.queue_id}" for queue in queues]
-
-    def _make(self, topic: str, queue_count: int) -> None:
-        from skyrocketmq.spark.jobs.administration import create_topic
-
-        create_topic(topic, queue_count, options=self.options)
-        logger.info("topic created", extra={"topic": topic, "queues": queue_count})
-        self.created.append(topic)
-
-
 class _Run:
     """One run: what it has done so far, and what the checkpoint says."""
 
@@ -215,8 +140,8 @@ class _Run:
         self,
         spark: SparkSession,
         ledger: Ledger,
-        progress: _Progress,
-        targets: _Targets,
+        progress: MirrorProgress,
+        targets: MirrorTargets,
         reading: Mapping[str, str],
         control: Control,
         *,
@@ -285,7 +210,7 @@ class _Run:
         offsets = dict(self.progress.offsets) | dict(span.ends)
         self._commit(replace(self.progress, offsets=offsets, pending=None, epochs=epochs))
 
-    def _commit(self, progress: _Progress) -> None:
+    def _commit(self, progress: MirrorProgress) -> None:
         self._ledger.commit(progress.to_json())
         self.progress = progress
 

@@ -115,30 +115,35 @@ class MessageWriter:
 
     def put_batch(self, batch: OutgoingMessage, entries: Sequence[tuple[int, bytes, bytes]]) -> list[PutResult]:
         """Store the entries (flag, body, properties) of a batch, all or none, one after the other in its queue."""
+        common = _new_message(batch, batch.topic, batch.queue_id, b"")
         messages = [
-            _new_message(batch, batch.topic, batch.queue_id, properties, flag=flag, body=body)
+            NewMessage(
+                topic=common.topic,
+                queue_id=common.queue_id,
+                body=body,
+                properties=properties,
+                born_timestamp=common.born_timestamp,
+                born_host=common.born_host,
+                flag=flag,
+                sys_flag=common.sys_flag,
+                reconsume_times=common.reconsume_times,
+                prepared_transaction_offset=common.prepared_transaction_offset,
+                store_host=common.store_host,
+            )
             for flag, body, properties in entries
         ]
         return self._store.put_batch(messages)
 
 
-def _new_message(
-    message: OutgoingMessage,
-    topic: str,
-    queue_id: int,
-    properties: bytes,
-    *,
-    flag: int | None = None,
-    body: bytes | None = None,
-) -> NewMessage:
+def _new_message(message: OutgoingMessage, topic: str, queue_id: int, properties: bytes) -> NewMessage:
     return NewMessage(
         topic=topic,
         queue_id=queue_id,
-        body=message.body if body is None else body,
+        body=message.body,
         properties=properties,
         born_timestamp=message.born_ms,
         born_host=message.born_host,
-        flag=message.flag if flag is None else flag,
+        flag=message.flag,
         sys_flag=message.sys_flag,
         reconsume_times=message.reconsume_times,
         prepared_transaction_offset=message.prepared_offset,

@@ -38,7 +38,6 @@ from skyrocketmq.store.statuses import PutStatus
 from skyrocketmq.wire.batches import decode_batch
 from skyrocketmq.wire.codes import RETRY_LIMIT_VERSION, RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
-from skyrocketmq.wire.ids import encode_offset_id
 from skyrocketmq.wire.properties import join_properties
 
 __all__ = ["SendHandler"]
@@ -171,7 +170,8 @@ class SendHandler:
         ext = answer.ext = self._reader.answer_fields()
         if not first.status.is_stored:
             return answer
-        ext["msgId"] = ",".join([encode_offset_id(self._store_host, result.log_offset) for result in results])
+        host = self._store_host.hex().upper()
+        ext["msgId"] = ",".join([f"{host}{result.log_offset:016X}" for result in results])  # as `encode_offset_id` says
         ext["queueId"] = str(queue_id)
         ext["queueOffset"] = str(first.queue_offset)
         waits = message.waits and not self._durability.is_at_once

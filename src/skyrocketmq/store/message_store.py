@@ -24,7 +24,7 @@ from typing import Final
 from skyrocketmq.config import BrokerRole, StoreConfig
 from skyrocketmq.errors import FlushFailed, StoreError
 from skyrocketmq.model.flags import TRANSACTION_MASK, TransactionType, transaction_type
-from skyrocketmq.model.offsets import LogOffset, QueueOffset
+from skyrocketmq.model.offsets import LogOffset
 from skyrocketmq.ports import Clock, Disk, FileLock
 from skyrocketmq.store.appender import REFUSED, Arrival
 from skyrocketmq.store.checkpoint import load_checkpoint
@@ -43,6 +43,8 @@ from skyrocketmq.store.store_reads import StoreReads
 from skyrocketmq.store.threads import run_to_end
 
 __all__ = ["MessageStore", "NewMessage", "PutResult"]
+
+_PUT_OK: Final = PutStatus.PUT_OK  # looking up a member of an enum takes a tenth of a microsecond
 
 logger = logging.getLogger(__name__)
 
@@ -244,32 +246,50 @@ class MessageStore(StoreReads):
         appender = self.appender
         shaped: list[tuple[NewMessage, ConsumeQueue, RecordShape, bytes]] = []
         batch_bytes = 0
-        refusal: Refusal | None = None
         shape: RecordShape | None = None
-        shaped_as: tuple[str, bytes, bytes, int] | None = None
+        queue: ConsumeQueue | None = None
+        first = messages[0]
+        # Most differ in their bodies and unique ids only: what is known of one is known of the next.
+        before = after = b""
+        key_at = key_end = properties_bytes = longest = 0
         for message in messages:
-            before, key, after = split_unique_key(message.properties)
-            if shape is None or shaped_as != (message.topic, before, after, len(key)):  # most differ in their ids only
-                shaped_as = (message.topic, before, after, len(key))
+            properties, body_bytes = message.properties, len(message.body)
+            is_other_place = message.topic != first.topic or message.queue_id != first.queue_id
+            if (
+                shape is not None
+                and len(properties) == properties_bytes
+                and not is_other_place
+                and properties.find(b"\x02", key_at) == key_end
+                and properties.startswith(before)
+                and properties.endswith(after)
+            ):
+                key = properties[key_at:key_end]
+            else:
+                before, key, after = split_unique_key(properties)
                 shape = self.shape(message.topic, before, key, after)
-            total = appender.record_bytes(shape, len(message.body), message.born_host, message.store_host)
-            refusal = refusal or appender.refusal_of(shape, len(message.body), total)
+                key_at, key_end, properties_bytes = len(before), len(before) + len(key), len(properties)
+                longest = -1
+            total = appender.record_bytes(shape, body_bytes, message.born_host, message.store_host)
+            if body_bytes > longest:
+                longest = body_bytes
+                refusal = appender.refusal_of(shape, body_bytes, total)
+                if refusal is not None:
+                    return [PutResult(refusal.status, remark=refusal.remark)] * len(messages)
+            if queue is None or is_other_place:
+                queue = self.queues.get(message.topic, message.queue_id)
+            first = message
             batch_bytes += total
-            if refusal is None:
-                shaped.append((message, self.queues.get(message.topic, message.queue_id), shape, key))
-        if refusal is None and not (appender.settle() and appender.begin() and appender.reserve(batch_bytes)):
-            refusal = appender.refusal
-        if refusal is not None:
-            return [PutResult(refusal.status, remark=refusal.remark)] * len(messages)
-        results = [self._add(message, queue, shape, key) for message, queue, shape, key in shaped]
-        if appender.commit():
-            return results
+            shaped.append((message, queue, shape, key))
+        if appender.settle() and appender.begin() and appender.reserve(batch_bytes):
+            results = [self._add(message, queue, shape, key) for message, queue, shape, key in shaped]
+            if appender.commit():
+                return results
         assert appender.refusal is not None, "a failed append has a reason"
         return [PutResult(appender.refusal.status, remark=appender.refusal.remark)] * len(messages)
 
     def _add(self, message: NewMessage, queue: ConsumeQueue, shape: RecordShape, key: bytes) -> PutResult:
         appender = self.appender
-        queue_offset = QueueOffset(queue.next_offset)
+        queue_offset = queue.next_offset
         usual = (
             queue,
             shape,
@@ -283,12 +303,12 @@ class MessageStore(StoreReads):
         )
         if message.sys_flag & TRANSACTION_MASK or message.prepared_transaction_offset or message.store_host is not None:
             if transaction_type(message.sys_flag) not in _QUEUED:
-                queue_offset = QueueOffset(0)
+                queue_offset = 0
             log_offset = appender.add_special(*usual, message.prepared_transaction_offset, message.store_host)
         else:
             log_offset = appender.add(*usual)
         assert log_offset != REFUSED, "room and limits were checked for the whole batch"
-        return PutResult(PutStatus.PUT_OK, LogOffset(log_offset), queue_offset, appender.now_ms)
+        return PutResult(_PUT_OK, log_offset, queue_offset, appender.now_ms)  # type: ignore[arg-type]  # hot: no casts
 
     # ---------------------------------------------------------------------------------------------------- flushing
 

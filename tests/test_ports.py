@@ -51,6 +51,17 @@ class TestLocalDisk:
         with pytest.raises(OSError, match="Bad file descriptor"):
             file.pwrite(b"x", 0)
 
+    def test_what_is_reserved_and_not_written_is_known(self, disk: LocalDisk, tmp_path: Path) -> None:
+        file = disk.open(tmp_path / "a", create=True)
+        assert file.written_bytes() == 0
+        file.allocate(64 * PAGE)
+        file.pwrite(b"first", 0)
+        file.pwrite(b"last", 10 * PAGE)
+        written = file.written_bytes()
+        assert 10 * PAGE + 4 <= written <= 64 * PAGE  # all of it, where the file system cannot tell
+        assert not any(file.pread(64 * PAGE, written))
+        file.close()
+
     def test_a_file_is_created_only_when_asked_for(self, disk: LocalDisk, tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError):
             disk.open(tmp_path / "a")

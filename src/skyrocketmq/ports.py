@@ -155,6 +155,10 @@ class File(Protocol):
 
     def size(self) -> int: ...
 
+    def written_bytes(self) -> int:
+        """Where the part ends that was ever written; zeros follow. The size, where the file system does not know."""
+        ...
+
     def pread(self, length: int, position: int) -> bytes:
         """Up to `length` bytes; fewer only at the end of the file."""
         ...
@@ -264,6 +268,14 @@ class LocalFile:
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
+
+    def written_bytes(self) -> int:
+        end = 0
+        try:
+            while True:  # what is reserved and not written counts as a hole
+                end = os.lseek(self._fd, os.lseek(self._fd, end, os.SEEK_DATA), os.SEEK_HOLE)
+        except OSError as error:
+            return end if error.errno == errno.ENXIO else self.size()
 
     def pread(self, length: int, position: int) -> bytes:
         data = os.pread(self._fd, length, position)

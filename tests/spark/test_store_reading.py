@@ -79,9 +79,12 @@ def test_topics_are_read_through_their_queues(made: tuple[Path, list[Record]]) -
     root, records = made
     rows = read_rows(root, subscribe="Rare, Payments", partitionBytes=5_000)
     wanted = [record for record in records if record.topic in ("Rare", "Payments")]
-    places = [(row["topic"], row["queue_id"], row["queue_offset"]) for row in rows]
-    assert places == sorted(places), "queue by queue, in order"
-    assert sorted(bodies(rows)) == sorted(record.body for record in wanted)
+    for topic in ("Rare", "Payments"):
+        of_topic = [row for row in rows if row["topic"] == topic]
+        assert bodies(of_topic) == [record.body for record in wanted if record.topic == topic], "in the log's order"
+    assert len(rows) == len(wanted)
+    _, partitions = plan(root, subscribe="Payments", partitionBytes=5_000)
+    assert len(partitions) > 5, "all queues are cut at the same places of the log"
 
 
 def test_a_topic_that_is_not_there_is_named(made: tuple[Path, list[Record]]) -> None:
@@ -244,7 +247,7 @@ def test_a_place_of_a_queue_that_was_wiped_does_not_end_it(copied: tuple[Path, l
         intact = file.read_bytes()
         file.write_bytes(intact[:at] + bytes(20) + intact[at + 20 :])
         only = [EqualTo(("queue_id",), 0)]
-        with pytest.raises(CorruptRecord, match=r"a place of the queue is damaged.*the queue Orders-0 leads to it"):
+        with pytest.raises(CorruptRecord, match=rf"place {wiped} of queue 0 is damaged.*a queue of Orders leads to it"):
             read_rows(root, *only, subscribe="Orders")
         left = read_rows(root, *only, subscribe="Orders", failOnDataLoss=False)
         assert bodies(left) == [body for number, body in enumerate(orders) if number != wiped]
@@ -338,6 +341,19 @@ async def test_a_store_that_is_written_is_read_up_to_what_it_held_when_the_read_
             assert all(row["record_bytes"] > 0 for row in cells)
             assert read_rows(root, table="damage") == []
     disk.close()
+
+
+def test_a_place_of_a_queue_out_of_order_loses_no_other(copied: tuple[Path, list[Record]]) -> None:
+    """Cells are put in the order of the log; one that leads nowhere near its neighbours takes nothing with it."""
+    root, records = copied
+    with (root / "consumequeue" / "Orders" / "0" / f"{0:020d}").open("r+b") as file:
+        file.seek(7 * 20)
+        file.write((2 * LOG_FILE_BYTES).to_bytes(8, "big"))
+    with pytest.raises(CorruptRecord, match="a queue of Orders leads to it"):
+        read_rows(root, subscribe="Orders", partitionBytes=3_000)
+    rows = read_rows(root, subscribe="Orders", partitionBytes=3_000, failOnDataLoss=False)
+    wanted = [one for one in records if one.topic == "Orders" and (one.queue_id, one.queue_offset) != (0, 7)]
+    assert sorted(bodies(rows)) == sorted(one.body for one in wanted)
 
 
 @pytest.mark.parametrize("cut", [3, 50, 92, 150])

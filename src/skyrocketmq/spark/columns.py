@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from struct import Struct
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -28,7 +29,7 @@ from skyrocketmq.model import properties as names
 from skyrocketmq.model.flags import BODY_COMPRESSED
 from skyrocketmq.model.hosts import host_text
 from skyrocketmq.wire.compression import INFLATED_BYTES_MAX, compression_type, decompress
-from skyrocketmq.wire.java import body_crc
+from skyrocketmq.wire.java import CRC_MASK, whole_crcs
 from skyrocketmq.wire.properties import NAME_END, PAIR_END
 from skyrocketmq.wire.records import MESSAGE_MAGIC, RECORD_BYTES_MIN
 
@@ -67,6 +68,7 @@ _Places = NDArray[np.int64]
 
 _HEX: Final = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 _SYS_FLAG_AT: Final = 36
+_SIZE: Final = Struct(">i")
 
 
 def _head_type(born_bytes: int, store_bytes: int) -> np.dtype[np.void]:
@@ -98,10 +100,10 @@ def walk_records(data: bytes | memoryview, at: int = 0, end: int | None = None) 
     """Where each record of a pull answer begins, by the sizes alone. The one step a message takes in Python."""
     stop = len(data) if end is None else end
     starts: list[int] = []
-    read = int.from_bytes
+    size_at = _SIZE.unpack_from
     while at < stop:
         starts.append(at)
-        total = read(data[at : at + 4], "big", signed=True)
+        total = size_at(data, at)[0] if at <= stop - 4 else 0
         if total < RECORD_BYTES_MIN or total > stop - at:
             raise CorruptRecord(
                 f"no record begins at byte {at} of the answer: {total} bytes announced, {stop - at} left"
@@ -209,6 +211,7 @@ class Records:
         everywhere = np.ndarray((max(len(buffer) - head.itemsize + 1, 0),), head, buffer=data, strides=(1,))
         self.heads = everywhere[places]
         self._head_bytes = head.itemsize
+        self._views: list[memoryview] | None = None
         self._measure()
 
     def _measure(self) -> None:
@@ -241,10 +244,24 @@ class Records:
 
     def refuse_other_bodies(self) -> None:
         """Raise for a record whose body is not the one that was stored, by its checksum: a step for each record."""
-        data = self._data
-        bounds = zip(self._body_at.tolist(), self._body_end.tolist(), strict=True)
-        sums = np.fromiter((body_crc(data[begin:end]) for begin, end in bounds), np.int64, len(self.places))
+        sums = np.fromiter(whole_crcs(self._body_views()), np.int64, len(self.places)) & CRC_MASK
         self.refuse(self.heads["crc"] != sums, "its body has another checksum than it says")
+
+    def _body_views(self) -> list[memoryview]:
+        """The bodies one by one, as they are stored: for the checksums, and once they are there, for the column too."""
+        if self._views is None:
+            data = memoryview(self._data)
+            bounds = zip(self._body_at.tolist(), self._body_end.tolist(), strict=True)
+            self._views = [data[begin:end] for begin, end in bounds]
+        return self._views
+
+    def are_of(self, topic: bytes) -> NDArray[np.bool_]:
+        """Which of them have this topic."""
+        is_same: NDArray[np.bool_] = self._topic_end - self._topic_at == len(topic)
+        same = np.flatnonzero(is_same)
+        letters = self._buffer[self._topic_at[same, np.newaxis] + np.arange(len(topic))]
+        is_same[same] = (letters == np.frombuffer(topic, np.uint8)).all(axis=1)
+        return is_same
 
     def batch(self, columns: Sequence[str]) -> pa.RecordBatch:
         schema = pa.schema([SCHEMA.field(name) for name in columns])
@@ -307,19 +324,21 @@ class Records:
 
     @property
     def bodies(self) -> pa.Array:
-        stored = self._gather(self._body_at, self._body_end)
-        flags = self.heads["sys_flag"]
-        is_compressed = (flags & BODY_COMPRESSED) != 0
-        if not is_compressed.any():
-            return stored
-        inflated: list[bytes] = []
+        is_compressed = (self.heads["sys_flag"] & BODY_COMPRESSED) != 0
+        if is_compressed.any():
+            return self._inflated(np.flatnonzero(is_compressed).tolist())
+        return self._gather(self._body_at, self._body_end) if self._views is None else _joined(self._views)
+
+    def _inflated(self, rows: list[int]) -> pa.Array:
+        """The bodies, of which these are compressed. Raises `TooLarge`."""
+        bodies: list[bytes | memoryview] = list(self._body_views())
         size = 0
-        for row in np.flatnonzero(is_compressed).tolist():
-            inflated.append(self._inflate(stored[row].as_py(), row))
-            size += len(inflated[-1])
+        for row in rows:
+            bodies[row] = self._inflate(bytes(bodies[row]), row)
+            size += len(bodies[row])
             if size > INFLATED_BYTES and row:
                 raise TooLarge(row)
-        return pc.replace_with_mask(stored, pa.array(is_compressed), pa.array(inflated, pa.binary()))
+        return _joined(bodies)
 
     def _inflate(self, body: bytes, row: int) -> bytes:
         head = self.heads[row]
@@ -395,6 +414,15 @@ class Records:
             return rows, found, values
         keep = np.sort(len(places) - 1 - last)
         return rows[keep], found.take(pa.array(keep)), values.take(pa.array(keep))
+
+
+def _joined(bodies: Sequence[bytes | memoryview]) -> pa.Array:
+    sizes = np.fromiter(map(len, bodies), np.int64, len(bodies))
+    offsets = np.zeros(len(bodies) + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    return pa.Array.from_buffers(
+        pa.binary(), len(bodies), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(bodies))]
+    )
 
 
 def _offsets_of(rows: NDArray[np.int64], count: int) -> pa.Array:

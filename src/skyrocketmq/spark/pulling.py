@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
@@ -32,7 +33,10 @@ from skyrocketmq.wire.headers_pull import PullMessageAnswer, PullMessageHeader
 
 __all__ = ["DataLost", "PullOptions", "QueueRange", "read_range"]
 
-PULLS_IN_FLIGHT: Final = 8
+PULLS_IN_FLIGHT: Final = 16
+ASK_AGAIN_AT: Final = (
+    8  # with so few left new ones are sent, together: a call and a wake-up of the broker for each is dear
+)
 PULL_COUNT: Final = 1024  # what is asked for; brokers give 32 unless they are configured otherwise
 GUESS_COUNT: Final = 32
 BATCH_ROWS: Final = 4096
@@ -177,9 +181,11 @@ class _Reading:
 
     def _ask(self) -> None:
         """Have as many pulls under way as make sense. What a filter lets through cannot be guessed."""
-        count = 1 if self._options.is_filtered else PULLS_IN_FLIGHT
         if all(offset != self._at for _, offset in self._asked):
             self._next_ask = self._at
+        elif len(self._asked) > ASK_AGAIN_AT:
+            return
+        count = 1 if self._options.is_filtered else PULLS_IN_FLIGHT
         frames: list[Frame] = []
         offsets: list[int] = []
         while len(self._asked) + len(frames) < count and (self._next_ask < self._wanted.end):
@@ -242,12 +248,17 @@ class _Reading:
             )
 
     def _pull(self, offset: int) -> Frame:
+        return Frame(RequestCode.PULL_MESSAGE, ext=self._fields | {"queueOffset": str(offset)})
+
+    @cached_property
+    def _fields(self) -> dict[str, str | None]:
+        """What all pulls have in common."""
         options, wanted = self._options, self._wanted
         header = PullMessageHeader(
             consumer_group=options.group,
             topic=wanted.topic,
             queue_id=wanted.queue_id,
-            queue_offset=offset,
+            queue_offset=0,
             max_msg_nums=PULL_COUNT,
             sys_flag=PULL_SUBSCRIPTION,
             commit_offset=0,
@@ -256,7 +267,7 @@ class _Reading:
             sub_version=0,
             expression_type="SQL92" if options.is_sql else "TAG",
         )
-        return Frame(RequestCode.PULL_MESSAGE, ext=encode_header(header))
+        return encode_header(header)
 
 
 def _queue_offset(data: bytes, start: int) -> int:

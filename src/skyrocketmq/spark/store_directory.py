@@ -8,7 +8,7 @@ say are errors. A plan over them would look complete.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from skyrocketmq.spark.filters import Interval
 from skyrocketmq.spark.store_options import StoreOptions
 from skyrocketmq.spark.store_planning import Cut, IndexPart, QueuePart, cell_range
 from skyrocketmq.store.commit_log import KEY as LOG_KEY
-from skyrocketmq.store.commit_log import NEVER
+from skyrocketmq.store.commit_log import NEVER, LogFile
 from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, FILLER_SIZE
 from skyrocketmq.store.consume_queue import KEY as QUEUE_KEY
 from skyrocketmq.store.file_rows import RowFile, load_row
@@ -37,6 +37,8 @@ __all__ = ["Queue", "StoreDirectory", "open_store"]
 
 TRIES: Final = 3  # a broker deletes and makes files while they are listed
 SEARCH_BYTES: Final = 64 << 10
+STEPS: Final = (16 << 20, 1 << 20, 64 << 10)
+ZEROS: Final = bytes(1 << 20)
 TORN_BYTES: Final = 8 << 20  # as much as a message can have
 BEHIND_BYTES: Final = 3200 * CELL_BYTES
 
@@ -122,10 +124,9 @@ class StoreDirectory:
         """Where records begin, about every `part_bytes`: the first good one from each such place on."""
         found: dict[int, Cut] = {}
         for file in self.log.files:
-            for at in range(0, self.file_bytes, part_bytes):
-                place = next_record(
-                    self.log, file, at, end=min(at + part_bytes, self.file_bytes), piece_bytes=SEARCH_BYTES
-                )
+            written = self._written_bytes(file)
+            for at in range(0, written, part_bytes):
+                place = self._record_from(file, at, end=min(at + part_bytes, written))
                 if place is not None:
                     found[file.start + place[0]] = Cut(file.start + place[0], place[1])
         return [found[log_offset] for log_offset in sorted(found)]
@@ -134,10 +135,36 @@ class StoreDirectory:
         """Where the last good record ends, looked for from the last of these places on."""
         if not cuts:
             return self.begin
-        scan = LogScan(self.log, cuts[-1].log_offset, check_crc=True, trusted_ms=NEVER)
+        last = cuts[-1].log_offset
+        file = next(file for file in self.log.files if file.start <= last < file.start + self.file_bytes)
+        written = self._written_bytes(file)
+        start = file.start + self._late_record(file, last - file.start, end=written)
+        scan = LogScan(self.log, start, check_crc=True, trusted_ms=NEVER, stop=file.start + written)
         for _ in scan.records():
             pass
         return scan.end
+
+    def _late_record(self, file: LogFile, at: int, *, end: int) -> int:
+        """A place not far before `end` where a good record begins; `at` is one. Spares a scan its way there."""
+        for step in STEPS:
+            while place := self._record_from(file, at + step, end=min(at + 2 * step, end)):
+                at = place[0]
+        return at
+
+    def _record_from(self, file: LogFile, at: int, *, end: int) -> tuple[int, int] | None:
+        return next_record(self.log, file, at, end=end, piece_bytes=SEARCH_BYTES) if at < end else None
+
+    def _written_bytes(self, file: LogFile) -> int:
+        """Behind the last byte of a file that is not zero: no record begins there."""
+        opened = self.log.open_files.get(file.path)
+        end = min(opened.written_bytes(), self.file_bytes)
+        while end:
+            begin = max(end - len(ZEROS), 0)
+            data = opened.pread(end - begin, begin)
+            if data != ZEROS[: len(data)]:
+                return begin + len(data.rstrip(b"\0"))
+            end = begin
+        return 0
 
     def troubles(self, log_end: int) -> list[tuple[int, int, str, str]]:
         """What is wrong with the files of the log before `log_end`: from, to, file, what."""
@@ -199,20 +226,12 @@ class StoreDirectory:
     def queue_part(self, queue: Queue, offsets: Interval, log: Interval) -> QueuePart | None:
         """The places of a queue with these offsets that lead to these log offsets; None if there are none."""
         file_bytes = self._config.queue_file_bytes
-        files = {file.start: file for file in queue.files}
+        files = {file.start: file.path for file in queue.files}
         if not files:
             return None
 
         def cell(offset: int) -> tuple[int, int]:
-            start = offset * CELL_BYTES // file_bytes * file_bytes
-            data = b""
-            if start in files:
-                file = self._disk.open(files[start].path, writable=False)
-                try:
-                    data = file.pread(CELL_BYTES, offset * CELL_BYTES - start)
-                finally:
-                    file.close()
-            return CELL.unpack(data)[:2] if len(data) == CELL_BYTES else (0, 0)
+            return self._cell(files, offset)
 
         low, high = min(files) // CELL_BYTES, (max(files) + file_bytes) // CELL_BYTES
         start, end = cell_range(low, high, cell, is_filler=FILLER_SIZE.__eq__, log=log)
@@ -259,6 +278,19 @@ class StoreDirectory:
                 if 0 < size < FILLER_SIZE and (log.high is None or log_offset + size <= log.high):
                     last = max(last, (file.start + at) // CELL_BYTES + number + 1)
         return last
+
+    def log_offset_of(self, part: QueuePart, offset: int) -> int:
+        """Where a place of a queue leads."""
+        return self._cell(dict(part.queue_files), offset)[0]
+
+    def _cell(self, files: Mapping[int, Path], offset: int) -> tuple[int, int]:
+        """Log offset and size at a place of a queue; zeros where there is no file."""
+        file_bytes = self._config.queue_file_bytes
+        start = offset * CELL_BYTES // file_bytes * file_bytes
+        if start not in files:
+            return 0, 0
+        data = self.log.open_files.get(files[start]).pread(CELL_BYTES, offset * CELL_BYTES - start)
+        return CELL.unpack(data)[:2] if len(data) == CELL_BYTES else (0, 0)
 
     # ------------------------------------------------------------------------------------------------------- index
 

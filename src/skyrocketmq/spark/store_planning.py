@@ -9,13 +9,25 @@ does; a clock that was set back by more than `CLOCK_SLACK_MS` can hide messages 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from skyrocketmq.spark.filters import CLOCK_SLACK_MS, Interval
 
-__all__ = ["Cut", "IndexPart", "LogPart", "QueuePart", "cell_range", "first_true", "in_time", "log_parts", "packed"]
+__all__ = [
+    "Cut",
+    "IndexPart",
+    "LogPart",
+    "QueuePart",
+    "TopicPart",
+    "cell_range",
+    "first_true",
+    "in_time",
+    "log_parts",
+    "packed",
+    "topic_parts",
+]
 
 CELL_BYTES: Final = 20
 
@@ -72,6 +84,31 @@ class QueuePart:
     @property
     def weight(self) -> int:
         return (self.end - self.start) * self.message_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPart:
+    """Parts of a topic's queues that lead to about the same part of the log."""
+
+    topic: str
+    queues: tuple[QueuePart, ...]
+
+    @property
+    def weight(self) -> int:
+        return sum(queue.weight for queue in self.queues)
+
+    @property
+    def where(self) -> Path:
+        """The directory of the topic's queues."""
+        return self.queues[0].queue_files[0][1].parents[1]
+
+    @property
+    def log_files(self) -> list[tuple[int, Path]]:
+        return sorted({file for queue in self.queues for file in queue.log_files})
+
+    @property
+    def log_file_bytes(self) -> int:
+        return self.queues[0].log_file_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +185,35 @@ def cell_range(
 
     end = first_true(low, high, is_behind)
     return first_true(low, end, is_reached), end
+
+
+def topic_parts(
+    parts: Sequence[QueuePart], weight_max: int, log_offset_of: Callable[[QueuePart, int], int]
+) -> list[TopicPart]:
+    """Parts of the queues of one topic cut into such of about this weight, all queues at the same places of the log.
+
+    The places are those to which the longest queue leads in equal steps; `log_offset_of` reads a cell.
+    """
+    if not parts:
+        return []
+    longest = max(parts, key=lambda part: part.end - part.start)
+    count = min(-(-sum(part.weight for part in parts) // weight_max), longest.end - longest.start)
+    steps = [longest.start + (longest.end - longest.start) * number // count for number in range(1, count)]
+    pieces: list[list[QueuePart]] = [[] for _ in range(count)]
+    places = [log_offset_of(longest, offset) for offset in steps]
+    for part in parts:
+        start = part.start
+        for number, place in enumerate(places):
+            end = first_true(start, part.end, _leads_behind(part, place, log_offset_of))
+            pieces[number].append(replace(part, start=start, end=end))
+            start = end
+        pieces[-1].append(replace(part, start=start))
+    wholes = [tuple(queue for queue in queues if queue.start < queue.end) for queues in pieces]
+    return [TopicPart(parts[0].topic, queues) for queues in wholes if queues]
+
+
+def _leads_behind(part: QueuePart, place: int, log_offset_of: Callable[[QueuePart, int], int]) -> Callable[[int], bool]:
+    return lambda offset: log_offset_of(part, offset) >= place
 
 
 def packed(parts: Sequence[W], weight_max: int) -> Sequence[tuple[W, ...]]:

@@ -7,18 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain, groupby
 from typing import Final, TypeAlias
 
 from skyrocketmq.errors import CorruptRecord, StoreError
 from skyrocketmq.spark.filters import Interval, Narrowing
 from skyrocketmq.spark.store_directory import StoreDirectory
 from skyrocketmq.spark.store_options import StoreOptions
-from skyrocketmq.spark.store_planning import IndexPart, LogPart, QueuePart, in_time, log_parts, packed
+from skyrocketmq.spark.store_planning import (
+    IndexPart,
+    LogPart,
+    QueuePart,
+    TopicPart,
+    in_time,
+    log_parts,
+    packed,
+    topic_parts,
+)
 from skyrocketmq.spark.store_tables import DamageRow
 
 __all__ = ["Part", "plan"]
 
-Part: TypeAlias = LogPart | QueuePart | IndexPart | DamageRow
+Part: TypeAlias = LogPart | TopicPart | QueuePart | IndexPart | DamageRow
 CELLS_MAX: Final = 5_000_000  # of a queue, for one task
 
 
@@ -37,7 +47,12 @@ def plan(store: StoreDirectory, options: StoreOptions, narrowing: Narrowing) -> 
     if options.table == "messages" and not options.topics:
         return packed(wanted, options.partition_bytes)
     log = Interval(wanted[0].start, wanted[-1].end) if wanted else Interval(0, -1)
-    return _plan_queues(store, options, narrowing, log)
+    queues = _chosen_queues(store, options, narrowing, log)
+    if options.table == "messages":
+        topics = [list(parts) for _, parts in groupby(queues, key=lambda part: part.topic)]
+        cut = (topic_parts(parts, options.partition_bytes, store.log_offset_of) for parts in topics)
+        return packed(list(chain.from_iterable(cut)), options.partition_bytes)
+    return packed([piece for part in queues for piece in _pieces(part, options)], options.partition_bytes)
 
 
 def _refuse_troubles(store: StoreDirectory, log_end: int) -> None:
@@ -48,9 +63,10 @@ def _refuse_troubles(store: StoreDirectory, log_end: int) -> None:
         )
 
 
-def _plan_queues(
+def _chosen_queues(
     store: StoreDirectory, options: StoreOptions, narrowing: Narrowing, log: Interval
-) -> Sequence[tuple[Part, ...]]:
+) -> list[QueuePart]:
+    """What is wanted of each queue, those of a topic side by side."""
     found: list[QueuePart] = []
     known: set[str] = set()
     for queue in store.queues():
@@ -59,11 +75,11 @@ def _plan_queues(
         is_chosen &= narrowing.topics is None or queue.topic in narrowing.topics
         if is_chosen and queue.queue_id in narrowing.queue_ids:
             part = store.queue_part(queue, narrowing.offsets, log)
-            found += _pieces(part, options) if part is not None else []
+            found += [part] if part is not None else []
     for topic in options.topics:
         if topic not in known:
             raise StoreError(f"the store in {store.root} has no queue of topic {topic}: it has {_some(known)}")
-    return packed(found, options.partition_bytes)
+    return found
 
 
 def _pieces(part: QueuePart, options: StoreOptions) -> list[QueuePart]:

@@ -1,19 +1,19 @@
 """Parts of a store's files as batches of messages: what a reading task does.
 
-A hot module. Of a part of the log, pieces are read in order and one walk over sizes finds the records; of a part of a
-queue, its cells say where they are and no walk is needed. All else is done by `columns`.
+A hot module. Of a part of the log, pieces are read in order and one walk over sizes finds the records; of parts of
+queues, cells say where they are (`store_cells`) and no walk is needed. All else is done by `columns`.
 
 Rule 1: every record is checked before it is shown: that it stands where it says, that its parts add up, and, unless
 the reader was told otherwise, that its body has its checksum. What fails is an error that names the record; told to go
 on without what is lost, a task steps over it.
-Rule 2: memory is bounded, whatever the part: a piece (`PIECE_BYTES`, or one message), and the columns of its messages.
-Rule 3: files are read, not mapped: a broker that cuts a file short under a map would kill the process.
+Rule 2: memory is bounded, whatever the part: a piece (`PIECE_BYTES`, or one message), and the columns of one batch of
+its messages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from struct import Struct
@@ -24,55 +24,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from skyrocketmq.errors import CorruptRecord, StoreError
-from skyrocketmq.ports import LocalDisk
+from skyrocketmq.errors import CorruptRecord
 from skyrocketmq.spark.columns import Choose, Records, TooLarge, columns_of
 from skyrocketmq.spark.filters import Interval, Narrowing
+from skyrocketmq.spark.store_cells import PIECE_BYTES, Cells, FewFiles, gather, merged_cells, shares
 from skyrocketmq.spark.store_options import StoreOptions
-from skyrocketmq.spark.store_planning import LogPart, QueuePart
-from skyrocketmq.store.commit_log import LogFile
+from skyrocketmq.spark.store_planning import LogPart, TopicPart
 from skyrocketmq.store.log_scan import LogScan
-from skyrocketmq.store.open_files import OpenFiles
 from skyrocketmq.wire.records import BLANK, BLANK_BYTES, BLANK_MAGIC, RECORD_BYTES_MIN
 
-__all__ = ["CELLS", "FewFiles", "MessageReader", "walk_piece"]
+__all__ = ["MessageReader", "walk_piece"]
 
-PIECE_BYTES: Final = 4 << 20
 BATCH_ROWS: Final = 8192
-CELL_ROWS: Final = 4096
-GAP_BYTES: Final = 4 << 10  # between two messages of a queue; what lies in a smaller one is read along
-CELLS: Final = np.dtype([("log_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
-assert CELLS.itemsize == 20
+SCAN_ROWS: Final = 4096
 
 _size_at = Struct(">i").unpack_from
-
-
-class FewFiles:
-    """Files that a task has open, and the log's among them as a scan wants it."""
-
-    def __init__(self, log_files: Sequence[tuple[int, Path]], file_bytes: int) -> None:
-        self._disk = LocalDisk(threads=1)
-        self.open_files = OpenFiles(self._disk, count_max=8, writable=False)
-        self.files = [LogFile(start, path) for start, path in log_files]
-        self.file_bytes = file_bytes
-        self._paths = {file.start: file.path for file in self.files}
-
-    def read_log(self, log_offset: int, length: int) -> bytes:
-        """So many bytes of one log file, or fewer at its end."""
-        start = log_offset - log_offset % self.file_bytes
-        if start not in self._paths:
-            raise CorruptRecord(f"the log has no file for log offset {log_offset}: it was deleted")
-        return self.read(self._paths[start], log_offset - start, length)
-
-    def read(self, path: Path, position: int, length: int) -> bytes:
-        try:
-            return self.open_files.get(path).pread(length, position)
-        except FileNotFoundError as error:
-            raise StoreError(f"{path} was deleted after the read was planned: run the query again") from error
-
-    def close(self) -> None:
-        self.open_files.close()
-        self._disk.close()
 
 
 class MessageReader:
@@ -85,14 +51,13 @@ class MessageReader:
 
     def of_log(self, part: LogPart) -> Iterator[pa.RecordBatch]:
         """The messages of a part of the log."""
-        with ExitStack() as opened:
-            files = FewFiles([(part.file_start, part.path)], part.file_bytes)
-            opened.callback(files.close)
+        with closing(FewFiles([(part.file_start, part.path)], part.file_bytes)) as files:
             at = done = part.start
             while at < part.end:
                 try:
                     data, starts, after = _next_piece(files, part, at)
-                    for count, batch in self._batches(data, np.asarray(starts, np.int64), at, part.path):
+                    places = np.asarray(starts, np.int64)
+                    for count, batch in self._batches(data, places, at + places, part.path):
                         yield batch
                         done = at + starts[count] if count < len(starts) else after
                 except CorruptRecord:
@@ -102,77 +67,73 @@ class MessageReader:
                     return
                 at = done = after
 
-    def of_queue(self, part: QueuePart) -> Iterator[pa.RecordBatch]:
-        """The messages that a part of a queue leads to."""
-        with ExitStack() as opened:
-            files = FewFiles(part.log_files, part.log_file_bytes)
-            opened.callback(files.close)
-            for first, cells in cells_of(files, part):
-                expected = _Expected(part.topic, part.queue_id, first, cells)
-                for begin, end in _shares(cells):
-                    where = part.queue_files[0][1].parent
-                    yield from self._of_cells(files, cells[begin:end], where, expected.slice(begin, end))
+    def of_topic(self, part: TopicPart) -> Iterator[pa.RecordBatch]:
+        """The messages that parts of a topic's queues lead to, in the order of the log."""
+        with closing(FewFiles(part.log_files, part.log_file_bytes)) as files:
+            for cells in merged_cells(files, part.queues):
+                for share in shares(cells, file_bytes=files.file_bytes):
+                    yield from self._of_cells(files, cells.pick(share), part.where, part.topic)
 
     def _good_ones(self, files: FewFiles, part: LogPart, at: int) -> Iterator[pa.RecordBatch]:
         """The rest of a part without what is damaged in it."""
         scan = LogScan(files, at, check_crc=self._options.check_bodies, trusted_end=part.end, stop=part.end)
         records = scan.records()
-        while chunk := [(record[4], record[0]) for record in islice(records, CELL_ROWS)]:
-            cells = np.zeros(len(chunk), CELLS)
-            cells["log_offset"], cells["size"] = zip(*chunk, strict=True)
-            for begin, end in _shares(cells):
-                yield from self._of_cells(files, cells[begin:end], part.path)
+        while found := [(record[4], record[0]) for record in islice(records, SCAN_ROWS)]:
+            offsets, sizes = np.asarray(found, np.int64).T
+            nothing = np.zeros(len(found), np.int64)
+            cells = Cells(nothing, nothing, offsets, sizes)
+            for share in shares(cells, file_bytes=files.file_bytes):
+                yield from self._of_cells(files, cells.pick(share), part.path)
 
     def _of_cells(
-        self, files: FewFiles, cells: NDArray[np.void], where: Path, expected: _Expected | None = None
+        self, files: FewFiles, cells: Cells, where: Path, topic: str | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """The messages that cells lead to; those of a queue are `expected` to be its own."""
+        """The messages that cells lead to; where a topic is given, its queues have these cells."""
         done = 0
         try:
-            data, starts = _gather(files, cells)
-            for count, batch in self._batches(data, starts, cells["log_offset"], where, expected):
+            data, starts = gather(files, cells)
+            expected = None if topic is None else _Expected(topic.encode(), cells)
+            for count, batch in self._batches(data, starts, cells.log_offsets, where, expected):
                 yield batch
                 done = count
         except CorruptRecord as error:
             if self._options.fail_on_data_loss:
-                raise CorruptRecord(f"{error}; the queue {expected} leads to it" if expected else error) from error
+                raise CorruptRecord(f"{error}; a queue of {topic} leads to it" if topic else error) from error
             if len(cells) - done > 1:  # halves, until what is damaged stands alone
                 middle = (done + len(cells)) // 2
-                for begin, end in ((done, middle), (middle, len(cells))):
-                    yield from self._of_cells(files, cells[begin:end], where, expected and expected.slice(begin, end))
+                for rows in (slice(done, middle), slice(middle, len(cells))):
+                    yield from self._of_cells(files, cells.pick(rows), where, topic)
 
     def _batches(
         self,
         data: bytes,
         starts: NDArray[np.int64],
-        log_offsets: int | NDArray[np.int64],
+        offsets: NDArray[np.int64],
         where: Path,
         expected: _Expected | None = None,
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The messages that begin at these places of the data, which stand at these log offsets of the log.
+        """The messages that begin at these places of the data and stand at these offsets of the log.
 
-        A number is the log offset of the first byte, where the data is a piece of the log. Each batch comes with the
-        number of places that are done after it.
+        Each batch comes with the number of places that are done after it.
         """
-        offsets = starts + log_offsets if isinstance(log_offsets, int) else log_offsets.astype(np.int64)
         begin, count = 0, BATCH_ROWS
         while begin < len(starts):
-            end = min(begin + count, len(starts))
+            rows = slice(begin, min(begin + count, len(starts)))
             try:
                 batch = columns_of(
                     data,
-                    starts[begin:end],
+                    starts[rows],
                     broker=self._options.broker,
                     columns=self._columns,
                     origin=str(where),
-                    choose=self._choose(offsets[begin:end], expected and expected.slice(begin, end)),
+                    choose=self._choose(offsets[rows], expected and expected.pick(rows)),
                 )
             except TooLarge as error:
                 count = error.count
                 continue
             if batch.num_rows:
-                yield end, batch
-            begin = end
+                yield rows.stop, batch
+            begin = rows.stop
 
     def _choose(self, offsets: NDArray[np.int64], expected: _Expected | None) -> Choose:
         narrowing = self._narrowing
@@ -197,26 +158,21 @@ class MessageReader:
 
 
 class _Expected:
-    """What the cells of a queue say of the records they lead to."""
+    """What the cells of queues say of the records they lead to."""
 
-    def __init__(self, topic: str, queue_id: int, first_offset: int, cells: NDArray[np.void]) -> None:
-        self.cells = cells
+    def __init__(self, topic: bytes, cells: Cells) -> None:
         self._topic = topic
-        self._queue_id = queue_id
-        self._first_offset = first_offset
+        self._cells = cells
 
-    def __str__(self) -> str:
-        return f"{self._topic}-{self._queue_id}"
-
-    def slice(self, begin: int, end: int) -> _Expected:
-        return _Expected(self._topic, self._queue_id, self._first_offset + begin, self.cells[begin:end])
+    def pick(self, rows: slice) -> _Expected:
+        return _Expected(self._topic, self._cells.pick(rows))
 
     def check(self, records: Records, rows: NDArray[np.int64]) -> None:
-        heads = records.heads
-        is_other = heads["queue_id"] != self._queue_id
-        is_other |= heads["queue_offset"] != self._first_offset + rows
-        is_other |= heads["total"] != self.cells["size"][rows]
-        is_other |= ~_is_in(records.topics, {self._topic})
+        heads, cells = records.heads, self._cells.pick(rows)
+        is_other = heads["queue_id"] != cells.queue_ids
+        is_other |= heads["queue_offset"] != cells.queue_offsets
+        is_other |= heads["total"] != cells.sizes
+        is_other |= ~records.are_of(self._topic)
         records.refuse(is_other, "its queue has another message there")
 
 
@@ -267,62 +223,6 @@ def walk_piece(data: bytes) -> tuple[list[int], int]:
 def _is_blank(data: bytes, at: int, left: int) -> bool:
     """Whether the record that fills up a file begins here; `left` is how far the file's end is from the first byte."""
     return len(data) >= at + BLANK_BYTES and BLANK.unpack_from(data, at) == (left - at, BLANK_MAGIC)
-
-
-# ---------------------------------------------------------------------------------------------------------------- cells
-
-
-def cells_of(files: FewFiles, part: QueuePart) -> Iterator[tuple[int, NDArray[np.void]]]:
-    """The cells of a part, some thousands at a time, each with the offset of the first."""
-    paths = dict(part.queue_files)
-    at = part.start
-    while at < part.end:
-        file_start = at * CELLS.itemsize // part.queue_file_bytes * part.queue_file_bytes
-        in_file = (file_start + part.queue_file_bytes) // CELLS.itemsize - at
-        count = min(CELL_ROWS, part.end - at, in_file)
-        name = f"{part.topic}-{part.queue_id}"
-        if file_start not in paths:
-            raise StoreError(f"queue {name} has no file for offset {at}: it was deleted")
-        data = files.read(paths[file_start], at * CELLS.itemsize - file_start, count * CELLS.itemsize)
-        cells = np.frombuffer(data, CELLS, len(data) // CELLS.itemsize)
-        if len(cells) < count:
-            raise StoreError(f"{paths[file_start]} ends before offset {at + count} of queue {name}")
-        yield at, cells
-        at += count
-
-
-def _shares(cells: NDArray[np.void]) -> Iterator[tuple[int, int]]:
-    """Cells whose messages make up a piece, from and to."""
-    ends = np.cumsum(np.minimum(cells["size"].astype(np.int64), PIECE_BYTES) + GAP_BYTES // 2)
-    begin = 0
-    while begin < len(cells):
-        base = int(ends[begin - 1]) if begin else 0
-        end = max(int(np.searchsorted(ends, base + PIECE_BYTES, side="right")), begin + 1)
-        yield begin, end
-        begin = end
-
-
-def _gather(files: FewFiles, cells: NDArray[np.void]) -> tuple[bytes, NDArray[np.int64]]:
-    """The records that cells lead to, and where each begins in the bytes. Neighbours are read together."""
-    begins, sizes = cells["log_offset"].astype(np.int64), cells["size"].astype(np.int64)
-    if (sizes < RECORD_BYTES_MIN).any() or (begins < 0).any() or (sizes > files.file_bytes).any():
-        row = int(np.argmax((sizes < RECORD_BYTES_MIN) | (begins < 0) | (sizes > files.file_bytes)))
-        raise CorruptRecord(f"a place of the queue is damaged: log offset {begins[row]}, {sizes[row]} bytes")
-    gaps = begins[1:] - (begins[:-1] + sizes[:-1])
-    crosses = begins[1:] // files.file_bytes != begins[:-1] // files.file_bytes
-    heads = np.concatenate([[0], np.flatnonzero((gaps < 0) | (gaps > GAP_BYTES) | crosses) + 1, [len(cells)]])
-    parts: list[bytes] = []
-    starts = np.empty(len(cells), np.int64)
-    size = 0
-    for first, after in zip(heads[:-1].tolist(), heads[1:].tolist(), strict=True):
-        begin, end = int(begins[first]), int(begins[after - 1] + sizes[after - 1])
-        data = files.read_log(begin, end - begin)
-        if len(data) < end - begin:
-            raise CorruptRecord(f"the log ends within the message at log offset {int(begins[after - 1])}")
-        parts.append(data)
-        starts[first:after] = begins[first:after] - begin + size
-        size += len(data)
-    return (parts[0] if len(parts) == 1 else b"".join(parts)), starts
 
 
 def _within(values: NDArray[Any], wanted: Interval) -> NDArray[np.bool_]:

@@ -20,7 +20,7 @@ from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.spark.filters import Narrowing, narrowing_of
 from skyrocketmq.spark.store_directory import open_store
 from skyrocketmq.spark.store_options import StoreOptions
-from skyrocketmq.spark.store_planning import IndexPart, LogPart, QueuePart
+from skyrocketmq.spark.store_planning import IndexPart, LogPart, QueuePart, TopicPart
 from skyrocketmq.spark.store_plans import Part, plan
 from skyrocketmq.spark.store_reading import MessageReader
 from skyrocketmq.spark.store_tables import SCHEMAS, damage_batch, damage_of, read_cells, read_entries
@@ -87,8 +87,10 @@ class RocketMQStoreReader(DataSourceReader):
         for part in partition.value or ():  # Spark makes a partition of its own where a plan has none
             if isinstance(part, IndexPart):
                 yield from read_entries(part, columns, self._narrowing)
+            elif isinstance(part, TopicPart):
+                yield from messages.of_topic(part)
             elif isinstance(part, QueuePart):
-                yield from messages.of_queue(part) if table == "messages" else read_cells(part, columns)
+                yield from read_cells(part, columns)
             elif isinstance(part, LogPart):
                 if table == "messages":
                     yield from messages.of_log(part)

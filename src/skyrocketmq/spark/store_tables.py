@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from skyrocketmq.spark.columns import SCHEMA as MESSAGES
 from skyrocketmq.spark.filters import Narrowing
+from skyrocketmq.spark.store_cells import FewFiles, cells_of
 from skyrocketmq.spark.store_planning import IndexPart, LogPart, QueuePart
-from skyrocketmq.spark.store_reading import FewFiles, cells_of
 from skyrocketmq.store.index_file import ENTRY_BYTES, HEADER, HEADER_BYTES, SLOT_BYTES
 from skyrocketmq.store.log_scan import LogScan
 

@@ -73,6 +73,9 @@ class FaultyFile:
     def size(self) -> int:
         return self._checked().size
 
+    def written_bytes(self) -> int:
+        return self.size()
+
     def pread(self, length: int, position: int) -> bytes:
         content = self._checked()
         _raise(self._disk._enter("pread", self._path))

@@ -13,6 +13,7 @@ from zlib import crc32 as _crc32_short
 from zlib_ng.zlib_ng import crc32 as _crc32_long
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from mmap import mmap
 
     ReadableData = bytes | bytearray | memoryview | mmap
@@ -59,3 +60,8 @@ def body_crc(data: ReadableData) -> int:
         return _crc32_short(data) & CRC_MASK
     checksum: int = _crc32_long(data)
     return checksum & CRC_MASK
+
+
+def whole_crcs(bodies: Iterable[ReadableData]) -> Iterator[int]:
+    """CRC-32 of many, with its highest bit: who compares them masks both sides with `CRC_MASK`, all at once."""
+    return map(_crc32_long, bodies)

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass
+from struct import Struct
 from types import TracebackType
 from typing import Final, Self
 
 from skyrocketmq.errors import ConnectFailed, ConnectionLost, RequestTimeout, broker_error
 from skyrocketmq.net import ClientTls, parse_address
 from skyrocketmq.wire.codes import ResponseCode
-from skyrocketmq.wire.frames import FRAME_BYTES_MAX, Frame, decode_frame, encode_frame, split_frames
+from skyrocketmq.wire.frames import Frame, decode_frame, encode_frame, encode_head, split_frames
 from skyrocketmq.wire.signing import sign_request
 
 __all__ = ["BlockingLink", "LinkSettings"]
 
 RECEIVE_BYTES: Final = 1 << 20
+FRAME_START: Final = Struct(">ii")  # | length | header word |
+LARGE_BODY_BYTES: Final = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,9 @@ class BlockingLink:
         self.is_replica = is_replica  # a slave that stands in for its master, and may lack the newest messages
         self._settings = settings
         self._numbers = 0
-        self._received = bytearray()
-        self._view = memoryview(bytearray(RECEIVE_BYTES))
+        self._buffer = bytearray(RECEIVE_BYTES)
+        self._view = memoryview(self._buffer)
+        self._begin = self._end = 0  # of what was received and not taken yet
         try:
             self._socket = socket.create_connection(parse_address(address), settings.timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -80,9 +84,10 @@ class BlockingLink:
         return answer
 
     def send(self, *frames: Frame) -> int:
-        """Send requests with one call; the number of the last one, those before it have the numbers before."""
+        """Send requests together; the number of the last one, those before it have the numbers before."""
         settings = self._settings
-        parts = []
+        small: list[bytes] = []
+        calls: list[bytes] = []
         for frame in frames:
             self._numbers += 1
             frame.opaque = self._numbers
@@ -94,9 +99,14 @@ class BlockingLink:
                     secret_key=settings.secret_key,
                     security_token=settings.security_token,
                 )
-            parts.append(encode_frame(frame))
+            if len(frame.body) < LARGE_BODY_BYTES:
+                small.append(encode_frame(frame))
+                continue
+            calls += (b"".join([*small, encode_head(frame, len(frame.body))]), frame.body)  # large ones are not copied
+            small.clear()
         try:
-            self._socket.sendall(b"".join(parts))
+            for data in [*calls, b"".join(small)] if small else calls:
+                self._socket.sendall(data)
         except TimeoutError:
             raise RequestTimeout(f"{self.address} took no request for {settings.timeout_s:g} s") from None
         except OSError as error:
@@ -105,20 +115,41 @@ class BlockingLink:
 
     def receive(self) -> Frame:
         """The next answer, whichever request it belongs to."""
-        received = self._received
         while True:
-            if len(received) >= 4:
-                end = 4 + int.from_bytes(received[:4], "big", signed=True)
-                if len(received) >= end or not 4 < end <= FRAME_BYTES_MAX:
-                    data = bytes(received[:end])
-                    places, _ = split_frames(data)  # raises for a length that cannot be
-                    del received[:end]
-                    return decode_frame(data, *places[0])
-            received += self._more()
+            have = self._end - self._begin
+            needed = FRAME_START.size
+            if have >= needed:
+                length, word = FRAME_START.unpack_from(self._buffer, self._begin)
+                split_frames(bytes(self._view[self._begin : self._begin + needed]))  # raises for what cannot be
+                needed = 4 + length
+                if have >= needed:
+                    return self._take_frame(needed, word)
+            self._receive_more(needed)
 
-    def _more(self) -> memoryview:
+    def _take_frame(self, frame_bytes: int, word: int) -> Frame:
+        """The frame that the received bytes begin with. Its body is copied once: answers to pulls are mostly that."""
+        begin, end = self._begin, self._begin + frame_bytes
+        body_at = begin + FRAME_START.size + (word & 0xFFFFFF)
+        head = bytes(self._view[begin:body_at])
+        frame = decode_frame(head, word, FRAME_START.size, len(head), len(head))
+        frame.body = bytes(self._view[body_at:end])
+        self._begin = end
+        return frame
+
+    def _receive_more(self, needed: int) -> None:
+        """Have more of a frame of so many bytes, which begins where what was taken ends."""
+        if self._begin == self._end or self._begin + needed > len(self._buffer):
+            left = bytes(self._view[self._begin : self._end])
+            if needed > len(self._buffer):
+                self._buffer = bytearray(needed)
+                self._view = memoryview(self._buffer)
+            self._view[: len(left)] = left
+            self._begin, self._end = 0, len(left)
+        self._end += self._received_count(self._view[self._end :])
+
+    def _received_count(self, place: memoryview) -> int:
         try:
-            count = self._socket.recv_into(self._view)
+            count = self._socket.recv_into(place)
         except TimeoutError:
             text = f"{self.address} did not answer within {self._settings.timeout_s:g} s"
             raise RequestTimeout(text) from None
@@ -126,4 +157,4 @@ class BlockingLink:
             raise ConnectionLost(f"the connection to {self.address} ended: {error}") from error
         if not count:
             raise ConnectionLost(f"{self.address} closed the connection")
-        return self._view[:count]
+        return count

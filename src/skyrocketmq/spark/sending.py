@@ -6,7 +6,7 @@ request is under way to it.
 Rule 3: after a failure of the network what was under way is sent again, elsewhere if it has no queue of its own. It may
 have been stored the first time: at least once. Who wants it once gives `stored`, which is asked before: until the
 broker can say what it has, nothing is sent again, neither there nor elsewhere.
-Rule 4: memory is bounded: one batch for each queue that is chosen, one for each topic, and the window.
+Rule 4: memory is bounded: one batch for each queue that is chosen, two for each topic, and the window.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+import numpy as np
+import pyarrow as pa
+
 from skyrocketmq.client.identity import local_ip
 from skyrocketmq.client.outgoing import Outgoing, SendFrames, join_packed, pack_message
 from skyrocketmq.client.selectors import select_by_hash
@@ -27,13 +30,16 @@ from skyrocketmq.errors import BrokerError, MQError, NetError, NoRoute
 from skyrocketmq.model import Message, MessageQueue
 from skyrocketmq.model.hosts import pack_host
 from skyrocketmq.model.names import AUTO_CREATE_TOPIC
+from skyrocketmq.model.properties import WAIT
 from skyrocketmq.ports import SystemClock, pause
 from skyrocketmq.spark.cluster import Cluster
 from skyrocketmq.spark.link import BlockingLink
 from skyrocketmq.spark.options import SinkOptions
 from skyrocketmq.spark.pace import Pace
+from skyrocketmq.spark.packing import pack_rows
 from skyrocketmq.spark.patience import RETRY_PAUSE_S
 from skyrocketmq.wire.batches import ENTRY_BYTES_MIN
+from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.ids import UniqueIdGenerator
 
 __all__ = ["Sending", "WriteFailed"]
@@ -56,6 +62,15 @@ class _Batch:
     queue: MessageQueue | None
     packed: list[Outgoing] = field(default_factory=list)
     size: int = 0
+
+
+@dataclass(slots=True)
+class _Entries:
+    """The same, of rows that were packed together."""
+
+    parts: list[memoryview] = field(default_factory=list)
+    size: int = 0
+    count: int = 0
 
 
 @dataclass(slots=True)
@@ -87,6 +102,7 @@ class Sending:
         self._turn = chance.getrandbits(16)
         self._avoided: dict[str, float] = {}  # brokers that were lost, and until when no new request goes to them
         self._batches: dict[MessageQueue | str, _Batch] = {}
+        self._entries: dict[str, _Entries] = {}  # by topic
         self._links: dict[str, BlockingLink] = {}
         self._under_way: dict[tuple[str, int], _Request] = {}  # by broker and number, the oldest first
         self._pace = None if options.rate_per_task is None else Pace(options.rate_per_task, self._clock.monotonic)
@@ -122,10 +138,32 @@ class Sending:
         batch.packed.append(packed)
         batch.size += size
 
+    def add_rows(self, topic: str, rows: pa.RecordBatch) -> bool:
+        """Take rows of a topic that need no queue of their own, all at once; False if they have to go one by one."""
+        packed = pack_rows(rows, self._ids, now_ms=self._clock.now_ms())
+        if packed is None:
+            return False
+        places, at = packed.places, 0
+        while at < len(packed):
+            entries = self._entries.setdefault(topic, _Entries())
+            room = self._options.batch_bytes - entries.size
+            end = int(np.searchsorted(places, places[at] + room, side="right")) - 1
+            if end <= at and entries.count:
+                self._flush_entries(topic)
+                continue
+            end = max(end, at + 1)  # one that is larger than a batch goes alone
+            entries.parts.append(packed.data[int(places[at]) : int(places[end])])
+            entries.size += int(places[end] - places[at])
+            entries.count += end - at
+            at = end
+        return True
+
     def finish(self) -> None:
         """Send what is left, and wait until everything is stored."""
         for place in list(self._batches):
             self._flush(place)
+        for topic in list(self._entries):
+            self._flush_entries(topic)
         while self._under_way:
             self._receive()
 
@@ -143,10 +181,26 @@ class Sending:
         if batch is not None:
             self._send(batch.packed, batch.queue, batch.topic)
 
+    def _flush_entries(self, topic: str) -> None:
+        entries = self._entries.pop(topic)
+        outgoing = Outgoing(
+            code=RequestCode.SEND_BATCH_MESSAGE,
+            topic=topic,
+            body=b"".join(entries.parts),
+            properties=f"{WAIT}\x01true",
+            msg_id="",
+            is_batch=True,
+        )
+        self._put_on_way(_Request(outgoing, self._next_queue(topic), False, entries.count))
+
     def _send(self, packed: Sequence[Outgoing], queue: MessageQueue | None, topic: str) -> None:
         request = _Request(_joined(packed), queue or self._next_queue(topic), queue is not None, len(packed))
         if self._stored is not None:
             request.parts = packed
+        self._put_on_way(request)
+
+    def _put_on_way(self, request: _Request) -> None:
+        """Start a request as soon as the window, and its order, allow it."""
         while len(self._under_way) >= self._options.window or (request.is_ordered and self._is_busy(request.queue)):
             self._receive()
         self._start(request)

@@ -34,6 +34,7 @@ from skyrocketmq.spark.cluster import Cluster
 from skyrocketmq.spark.columns import COLUMN_NAMES
 from skyrocketmq.spark.once import ROW_ID, Epochs, RowIds, task_place
 from skyrocketmq.spark.options import SinkOptions
+from skyrocketmq.spark.packing import COLUMNS
 from skyrocketmq.spark.sending import Sending, WriteFailed
 
 __all__ = ["RocketMQStreamWriter", "RocketMQWriter", "Written"]
@@ -50,6 +51,7 @@ _TYPES: Final[dict[str, tuple[DataType, ...]]] = {
     "delay_level": (IntegerType(),),
 }
 _BESIDES: Final = ("tags", "keys", "properties", "delay_level", "sharding_key", "target_queue")
+PIECE_ROWS: Final = 1024
 _NOT_WRITTEN: Final = frozenset(COLUMN_NAMES) - set(_TYPES)
 
 
@@ -103,6 +105,9 @@ class _Writer:
         self._options = options
         self._columns = [name for name in schema.fieldNames() if name in _TYPES]
         self._id_columns = list(options.id_columns) or list(self._columns)
+        # Rows of which nothing has to be known but what they hold: they become messages many at a time.
+        self._is_plain = bool(options.topic) and COLUMNS.issuperset(self._columns)
+        self._is_plain &= not options.is_once and options.rate_per_task is None
         self._epochs: Epochs | None = None
         with self._cluster() as cluster:
             if options.topic:
@@ -131,8 +136,10 @@ class _Writer:
     ) -> Written:
         skipped_count = 0
         with closing(sending):
-            for batch in batches:
-                for row_id, message, sharding_key, target_queue in self._messages(batch, ids):
+            for rows in _pieces(batches):
+                if self._is_plain and sending.add_rows(self._options.topic, rows):
+                    continue
+                for row_id, message, sharding_key, target_queue in self._messages(rows, ids):
                     if row_id is not None and row_id in there:
                         skipped_count += 1
                         continue
@@ -170,6 +177,13 @@ class _Writer:
             except IllegalArgument as error:
                 raise WriteFailed(f"a row cannot be a message (topic {topic!r}, keys {keys!r}): {error}") from error
             yield row_id, message, sharding_key, target_queue
+
+
+def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches as Spark makes them may be large; what is made of a piece of one stays small."""
+    for batch in batches:
+        for begin in range(0, batch.num_rows, PIECE_ROWS):
+            yield batch.slice(begin, PIECE_ROWS)
 
 
 def _own_properties(pairs: Sequence[tuple[str, Any]] | None) -> dict[str, str]:

@@ -10,7 +10,7 @@ Rule 2: pure. The generator is told address, process and time; it knows no clock
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
-from itertools import count
+from itertools import count, islice
 from typing import Final, NamedTuple
 
 from skyrocketmq.errors import ProtocolError
@@ -76,6 +76,10 @@ class UniqueIdGenerator:
             head = self._head_at(now_ms)
             self._head = (now_ms, head)
         return f"{head}{next(self._counter) & 0xFFFF:04X}"
+
+    def take_ids(self, now_ms: int, id_count: int) -> tuple[str, list[int]]:
+        """So many ids at once: what all begin with, and the numbers whose lowest 16 bits are their last four digits."""
+        return self._head_at(now_ms), list(islice(self._counter, id_count))
 
     def _head_at(self, now_ms: int) -> str:
         start_ms, end_ms = self._month

@@ -8,7 +8,7 @@ SPREAD := -n 2
 # Those with other processes mostly wait for them: three at a time keep two cores busy.
 SPREAD_WAITING := -n 3
 # The benchmarks from end to end, in their short form: minutes, so not in every run.
-BENCHMARKS := tests/benchmarks/test_broker.py tests/benchmarks/test_client.py tests/benchmarks/test_kinds.py tests/benchmarks/test_peers.py tests/benchmarks/test_replication.py tests/benchmarks/test_store.py tests/benchmarks/test_transactions.py
+BENCHMARKS := tests/benchmarks/test_broker.py tests/benchmarks/test_client.py tests/benchmarks/test_kinds.py tests/benchmarks/test_peers.py tests/benchmarks/test_replication.py tests/benchmarks/test_spark.py tests/benchmarks/test_store.py tests/benchmarks/test_transactions.py
 BUT_BENCHMARKS := $(addprefix --ignore ,$(BENCHMARKS))
 # Servers, JVMs and tests share two cores, and some tests have bounds on time: what fails is shown, and tried once more alone.
 AGAIN  := || $(BIN)/pytest -q --last-failed --last-failed-no-failures none
@@ -64,7 +64,7 @@ bench: $(VENV)/.bench    ## benchmarks beside Apache's servers and other systems
 	$(BIN)/python -m benchmarks
 
 clean:           ## remove the environment and everything that was built
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis tests/interop/java*/target benchmarks/kafka/target
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis tests/interop/java*/target benchmarks/kafka*/target
 
 # Stamp files: an environment is made again only when what it is made from has changed.
 $(VENV)/bin/python:

@@ -9,6 +9,8 @@
 - `broker`: the broker; read `broker_servers` (what is started), `broker_load` (sends), `broker_pulls`, `broker_java`.
 - `flush`: synchronous flush, also on a disk whose syncs are slow (`slow_sync`).
 - `replication`: synchronous replication to a slave of the same make.
+- `spark`: our Spark source, sink and store reader; `spark_work` is what Spark does, `spark_filler` fills a topic,
+  `spark_kafka` has Kafka.
 - `recovery`: a start after a kill. `backlog`: millions of messages waiting. `store_filler` makes the files of both.
 
 The servers take turns, round by round; while one is measured the other is idle or not running. The generator shares the

@@ -17,13 +17,28 @@ from benchmarks import (
     peers,
     recovery,
     replication,
+    spark,
     sql_filter,
     tls,
     transactions,
 )
 from benchmarks.report import APACHE, OURS, write_json
 
-PARTS = (namesrv, broker, client, peers, flush, replication, recovery, backlog, delayed, sql_filter, tls, transactions)
+SERVERS = (
+    namesrv,
+    broker,
+    client,
+    peers,
+    flush,
+    replication,
+    recovery,
+    backlog,
+    delayed,
+    sql_filter,
+    tls,
+    transactions,
+)
+PARTS = (*SERVERS, spark)
 BENCHMARKS = {part.NAME: part for part in PARTS}
 
 

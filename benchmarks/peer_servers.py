@@ -81,6 +81,9 @@ class Kafka(Peer):
     title = "aiokafka"
     package = "aiokafka"
 
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        self._settings = settings or {}
+
     def _prepare(self) -> None:
         self._tools = toolchain.prepare(KAFKA_DIR)
 
@@ -95,6 +98,7 @@ class Kafka(Peer):
             "log.dirs": str(home / "logs"),
             "offsets.topic.replication.factor": "1",
             "group.initial.rebalance.delay.ms": "0",  # a group of one need not wait for others
+            **self._settings,
         }
         config = home / "server.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))

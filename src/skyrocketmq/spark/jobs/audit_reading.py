@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from skyrocketmq.config import StoreConfig
 from skyrocketmq.errors import ProtocolError
+from skyrocketmq.spark.store_cells import CELLS, FewFiles
 from skyrocketmq.spark.store_planning import IndexPart, LogPart
-from skyrocketmq.spark.store_reading import CELLS, FewFiles
 from skyrocketmq.store.consume_queue import CELL_BYTES, FILLER_SIZE
 from skyrocketmq.store.index_file import ENTRY_BYTES, HEADER_BYTES, SLOT_BYTES
 from skyrocketmq.store.inspection_records import RecordPlaces

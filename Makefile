@@ -35,8 +35,9 @@ bench-quick: $(VENV)/.bench    ## see that the benchmarks run
 # Its short form, a few rounds, is part of `test`.
 chaos: $(VENV)/.dev          ## processes killed, stopped and cut off, again and again (CHAOS_ROUNDS=50, CHAOS_SEED=11)
 	CHAOS_ROUNDS=$${CHAOS_ROUNDS:-50} BROKER_KILLS=$${CHAOS_ROUNDS:-50} FAULT_ROUNDS=$$(( $${CHAOS_ROUNDS:-50} / 10 + 1 )) \
+	    SPARK_KILLS=$$(( $${CHAOS_ROUNDS:-50} / 5 )) \
 	    CRASH_AT_EVERY_CALL=1 $(BIN)/pytest -q tests/system/test_replication_chaos.py tests/system/test_broker_kill.py \
-	    tests/system/test_delivery_faults.py tests/broker/test_transaction_restarts.py
+	    tests/system/test_delivery_faults.py tests/broker/test_transaction_restarts.py tests/spark/test_driver_kills.py
 
 # Of both, the short form is part of `test`.
 soak: $(VENV)/.dev           ## a thousand lives of clients, ten minutes of killed brokers and bad links (CLIENT_SOAK_SECONDS=600)

@@ -1,6 +1,6 @@
 """Where the jobs that look at messages find them: a cluster, a store directory, or Parquet that `archive` has written.
 
-Rule 1: exactly one of the three is given. Times are store times, from `begin` up to `end`, without it.
+Rule 1: exactly one of the three is given. Times are store times, from `since_ms` up to `until_ms`, without it.
 Rule 2: whatever the place, columns have the same names and meanings; those that are asked for are read, no others.
 """
 
@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_TOPIC_PREFIX, SYSTEM_TOPICS
+from skyrocketmq.spark.jobs.archive_reading import read_archive
+from skyrocketmq.spark.jobs.arguments import moment_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["OWN_TOPICS", "Input", "add_input_arguments", "input_of", "millis", "names_of", "parse_time", "window_ms_of"]
+__all__ = ["OWN_TOPICS", "Input", "add_input_arguments", "input_of", "window_ms_of"]
 
 # Topics of users: what the system itself writes is left out unless it is named.
 OWN_TOPICS: Final = (
@@ -39,8 +41,8 @@ class Input:
     namesrv: str = ""
     store: str | Path | None = None
     archive: str | Path | None = None
-    begin: datetime | None = None
-    end: datetime | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)  # of the format: for access, TLS, or the store reader
 
     def __post_init__(self) -> None:
@@ -48,14 +50,17 @@ class Input:
         if len(given) != 1:
             said = " and ".join(given) if given else "none"
             raise IllegalArgument(f"messages come from one of namesrv, store and archive: {said} is given")
-        if self.begin is not None and self.end is not None and millis(self.begin) >= millis(self.end):
-            raise IllegalArgument(f"the time range is empty: it begins at {self.begin} and ends at {self.end}")
+        if self.since_ms is not None and self.until_ms is not None and self.since_ms >= self.until_ms:
+            raise IllegalArgument(
+                f"the time range is empty: from {_utc(self.since_ms)} up to {_utc(self.until_ms)}, without it"
+            )
 
     @property
     def name(self) -> str:
         """For people."""
         place = f"cluster {self.namesrv}" if self.namesrv else f"store {self.store}" if self.store else None
-        times = [f"{word} {time:%Y-%m-%d %H:%M:%S}" for word, time in (("from", self.begin), ("to", self.end)) if time]
+        bounds = (("from", self.since_ms), ("to", self.until_ms))
+        times = [f"{word} {_utc(time_ms):%Y-%m-%d %H:%M:%S}" for word, time_ms in bounds if time_ms is not None]
         return " ".join([place or f"archive {self.archive}", *times])
 
     def read(
@@ -64,13 +69,13 @@ class Input:
         """The messages of these topics, or of all that match the pattern."""
         if self.namesrv:
             return self._of_cluster(spark, columns, topics, pattern)
-        found = self._of_store(spark, columns, topics) if self.store else self._of_archive(spark, columns)
+        found = self._of_store(spark, columns, topics) if self.store else read_archive(spark, str(self.archive))
         topic = found["topic"]
         found = found.where(topic.isin(list(topics)) if topics else topic.rlike(f"^(?:{pattern})$"))
-        for is_first, time in ((True, self.begin), (False, self.end)):
-            if time is not None:
-                stored = found["store_timestamp"]
-                found = found.where(stored >= _utc(time) if is_first else stored < _utc(time))
+        if self.since_ms is not None:
+            found = found.where(found["store_timestamp"] >= _utc(self.since_ms))
+        if self.until_ms is not None:
+            found = found.where(found["store_timestamp"] < _utc(self.until_ms))
         return found.select(*columns)
 
     def _of_cluster(
@@ -79,10 +84,10 @@ class Input:
         reader = spark.read.format("rocketmq").schema(_schema(columns)).option("namesrv", self.namesrv)
         reader = reader.options(**dict(self.options))
         reader = reader.option("subscribe", ",".join(topics)) if topics else reader.option("subscribePattern", pattern)
-        if self.begin is not None:
-            reader = reader.option("startingTimestamp", millis(self.begin))
-        if self.end is not None:
-            reader = reader.option("endingTimestamp", millis(self.end))
+        if self.since_ms is not None:
+            reader = reader.option("startingTimestamp", self.since_ms)
+        if self.until_ms is not None:
+            reader = reader.option("endingTimestamp", self.until_ms)
         return reader.load()
 
     def _of_store(self, spark: SparkSession, columns: Sequence[str], topics: Sequence[str]) -> DataFrame:
@@ -91,14 +96,6 @@ class Input:
         if topics:
             reader = reader.option("subscribe", ",".join(topics))
         return reader.load(str(self.store))
-
-    def _of_archive(self, spark: SparkSession, columns: Sequence[str]) -> DataFrame:
-        found = spark.read.parquet(str(self.archive))
-        missing = sorted({*columns, "topic", "store_timestamp"} - set(found.columns))
-        if missing:
-            raise IllegalArgument(f"{self.archive} is no archive of messages: it has no column {', '.join(missing)}")
-        # A directory named topic=17 would be taken for a number.
-        return found.withColumn("topic", found["topic"].cast("string"))
 
 
 def _schema(columns: Sequence[str]) -> Any:
@@ -122,10 +119,8 @@ def add_input_arguments(parser: argparse.ArgumentParser, *, with_topics: bool = 
         )
     group.add_argument("--store", metavar="DIR", type=Path, help="a store directory, with no broker")
     group.add_argument("--archive", metavar="DIR", help="Parquet that the job archive has written")
-    group.add_argument(
-        "--begin", metavar="TIME", type=parse_time, help="messages stored from then on: 2026-01-31T12:00 (UTC), or ms"
-    )
-    group.add_argument("--end", metavar="TIME", type=parse_time, help="messages stored before then")
+    group.add_argument("--since", metavar="TIME", help="stored then or later: 2024-05-01T12:00 (UTC), or milliseconds")
+    group.add_argument("--until", metavar="TIME", help="stored before that")
 
 
 def input_of(arguments: argparse.Namespace) -> Input:
@@ -134,27 +129,10 @@ def input_of(arguments: argparse.Namespace) -> Input:
         namesrv="" if is_elsewhere else arguments.namesrv,
         store=arguments.store,
         archive=arguments.archive,
-        begin=arguments.begin,
-        end=arguments.end,
+        since_ms=moment_ms(arguments.since, option="--since"),
+        until_ms=moment_ms(arguments.until, option="--until"),
         options={} if is_elsewhere else arguments.connection,
     )
-
-
-def parse_time(text: str) -> datetime:
-    """A time as a command line has it: ISO 8601, in UTC if it does not say otherwise, or ms since 1970."""
-    if text.isdecimal():
-        return datetime.fromtimestamp(int(text) / 1000, UTC)
-    try:
-        return _utc(datetime.fromisoformat(text))
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no time: write 2026-01-31T12:00, with +01:00 behind it if it is not UTC, or milliseconds"
-        ) from None
-
-
-def names_of(text: str | None) -> tuple[str, ...]:
-    """Names that were given with commas."""
-    return tuple(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
 
 
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -168,10 +146,5 @@ def window_ms_of(text: str) -> int:
     return int(match[1]) * _UNITS_MS[match[2]]
 
 
-def millis(time: datetime) -> int:
-    return round(_utc(time).timestamp() * 1000)
-
-
-def _utc(time: datetime) -> datetime:
-    """A time that names no zone is meant in UTC."""
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+def _utc(time_ms: int) -> datetime:
+    return datetime.fromtimestamp(time_ms / 1000, UTC)

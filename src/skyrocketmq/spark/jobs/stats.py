@@ -12,13 +12,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skyrocketmq.errors import IllegalArgument
+from skyrocketmq.spark.jobs.arguments import names_of
 from skyrocketmq.spark.jobs.control import Control
-from skyrocketmq.spark.jobs.inputs import Input, add_input_arguments, input_of, names_of, window_ms_of
+from skyrocketmq.spark.jobs.inputs import Input, add_input_arguments, input_of, window_ms_of
 from skyrocketmq.spark.jobs.outputs import Parquet, refuse_used
 from skyrocketmq.spark.jobs.stats_values import Bucket, Deliveries, StatsResult, TopValue, Traffic
 
@@ -37,8 +37,8 @@ def stats(
     store: str | Path | None = None,
     archive: str | Path | None = None,
     topics: Sequence[str] = (),
-    begin: datetime | None = None,
-    end: datetime | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
     window: str = "1m",
     top: int = 20,
     trace_topic: str = "",
@@ -52,7 +52,9 @@ def stats(
     `trace_topic` adds how long messages took to their consumers. `parquet` is a directory for the tables, `report` a
     file for the page. Raises `IllegalArgument`.
     """
-    place = Input(namesrv=namesrv, store=store, archive=archive, begin=begin, end=end, options=options or {})
+    place = Input(
+        namesrv=namesrv, store=store, archive=archive, since_ms=since_ms, until_ms=until_ms, options=options or {}
+    )
     return _stats(spark, place, topics, window, top, trace_topic, parquet, report, control or Control())
 
 

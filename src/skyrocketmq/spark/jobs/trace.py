@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skyrocketmq.model.names import TRACE_TOPIC
+from skyrocketmq.spark.jobs.arguments import names_of
 from skyrocketmq.spark.jobs.control import Control
-from skyrocketmq.spark.jobs.inputs import Input, add_input_arguments, input_of, names_of
+from skyrocketmq.spark.jobs.inputs import Input, add_input_arguments, input_of
 from skyrocketmq.spark.jobs.outputs import Parquet, refuse_used
 from skyrocketmq.spark.jobs.trace_values import Delivery, GroupTrace, Journey, Skew, TopicTrace, TraceResult
 
@@ -39,8 +39,8 @@ def trace(
     archive: str | Path | None = None,
     trace_topic: str = TRACE_TOPIC,
     topics: Sequence[str] = (),
-    begin: datetime | None = None,
-    end: datetime | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
     parquet: str | Path | None = None,
     report: str | Path | None = None,
     options: Mapping[str, str] | None = None,
@@ -50,7 +50,9 @@ def trace(
 
     Raises `IllegalArgument`.
     """
-    place = Input(namesrv=namesrv, store=store, archive=archive, begin=begin, end=end, options=options or {})
+    place = Input(
+        namesrv=namesrv, store=store, archive=archive, since_ms=since_ms, until_ms=until_ms, options=options or {}
+    )
     return _trace(spark, place, trace_topic, topics, parquet, report, control or Control())
 
 

@@ -80,6 +80,11 @@ def test_jobs_are_commands(
             ("replay", "--topics", "x", "--to", "y", "--since", "noon"),
             "--since 'noon' is no time: write 2024-05-01T12:00",
         ),
+        (("stats", "--since", "noon"), "--since 'noon' is no time"),
+        (("stats", "--window", "long"), "write a number and ms, s, m, h or d"),
+        (("deadletters", "--yes"), "to, rate and yes belong to redrive"),
+        (("audit", "DIR"), "is no directory: give the one that storePathRootDir names"),
+        (("trace", "--trace-topic", "Nobody"), "no route for topic Nobody"),
         (("replay", "--topics", "x", "--to", "TBW102"), "TBW102 is one of the system's own"),
         (
             ("mirror", "--target", "t:1", "--checkpoint", "DIR", "--topics", "TBW102"),

@@ -17,8 +17,24 @@ from __future__ import annotations
 
 from skyrocketmq.spark.jobs.archive import archive
 from skyrocketmq.spark.jobs.archive_reading import read_archive
+from skyrocketmq.spark.jobs.audit import audit
 from skyrocketmq.spark.jobs.control import Control, JobResult, JobStopped
+from skyrocketmq.spark.jobs.deadletters import deadletters
 from skyrocketmq.spark.jobs.mirror import mirror
 from skyrocketmq.spark.jobs.replay import replay
+from skyrocketmq.spark.jobs.stats import stats
+from skyrocketmq.spark.jobs.trace import trace
 
-__all__ = ["Control", "JobResult", "JobStopped", "archive", "mirror", "read_archive", "replay"]
+__all__ = [
+    "Control",
+    "JobResult",
+    "JobStopped",
+    "archive",
+    "audit",
+    "deadletters",
+    "mirror",
+    "read_archive",
+    "replay",
+    "stats",
+    "trace",
+]

@@ -29,6 +29,7 @@ JOBS: Final[dict[str, str]] = {
     "mirror": "topics of one cluster copied to another",
     "stats": "figures of topics: throughput, sizes, latencies, tags and keys",
     "trace": "journeys of messages, from the traces of producers and consumers",
+    "deadletters": "dead letters by cause, to be exported or sent again",
     "audit": "a store directory checked in parallel",
 }
 

@@ -28,7 +28,7 @@ and of `format("rocketmq-store")`, which needs no broker:
     store_reading     parts of log and queues as messages
     store_tables      cells of queues, entries of the index, and what is broken
 
-`jobs` has the bulk work that is done with them.
+`jobs` has the bulk work that is done with them, `reports` the pages that some of them write.
 
 Tasks use neither the client nor an event loop: a task is one loop over ranges of queues.
 """

@@ -25,6 +25,7 @@ from skyrocketmq.spark.jobs import archive, mirror
 from skyrocketmq.testing import BlockingCluster
 from tests.spark.conftest import SETTINGS
 from tests.spark.jobs.house import by_queue, fill, numbers
+from tests.spark.stores import make_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,6 +69,25 @@ def test_jobs_are_commands(
     assert (made["row_count"], made["created"]) == (10, ["Commanded"])
     assert run("archive", path, "--topics", "Commanded", "-n", cluster.namesrv) == 0
     assert "row count     0\n" in capsys.readouterr().out
+
+
+def test_figures_and_findings_are_printed_as_json_and_damage_is_an_exit_code(
+    spark: SparkSession, cluster: BlockingCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.create_topic("Counted", queues=1)
+    fill(cluster, "Counted", 7)
+    assert run("stats", "-t", "Counted", "-n", cluster.namesrv, "--json", "--report", str(tmp_path / "page.html")) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert (figures["total"]["messages"], figures["topics"][0]["topic"]) == (7, "Counted")
+    assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
+    root = tmp_path / "store"
+    record = next(one for one in make_store(root, count=20) if len(one.body) > 100 and not one.sys_flag)
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(record.log_offset + 95)
+        file.write(b"\xff\xff\xff")
+    assert run("audit", str(root), "--json") == 1
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert found[0]["log_offset"] == record.log_offset
 
 
 @pytest.mark.parametrize(

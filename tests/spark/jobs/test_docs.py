@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the pipeline needs pyspark: pip install skyrocketmq[spark]")
 
+from skyrocketmq.spark.jobs.table import JOBS
 from skyrocketmq.testing import BlockingCluster
 from tests.docs_code import ROOT, python_blocks
 from tests.spark.jobs.house import fill
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PAGE = ROOT / "docs" / "spark-jobs.md"
+
+
+def test_the_page_has_every_job() -> None:
+    text = PAGE.read_text()
+    assert [job for job in JOBS if f"\n## {job}\n" not in text] == []
 
 
 @pytest.mark.system

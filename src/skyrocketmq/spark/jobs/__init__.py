@@ -11,6 +11,9 @@ the list of them for the command line; `control` is how a job says how far it is
 
 `archive`, `replay` and `mirror` remember in files what they have done: `folder` is where these are, `ledger` what they
 say, `following` which messages come next and `copying` how a queue is copied in order.
+
+`stats`, `trace`, `deadletters` and `audit` look at messages: `inputs` is where they find them, `outputs` how tables
+leave, and the modules that begin with their names are their parts. Pages with plots are made by `spark.reports`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,10 @@ from skyrocketmq.blocking import Producer
 from skyrocketmq.broker import Broker
 from skyrocketmq.config import EMBEDDED_DEFAULTS, load_broker_config
 from skyrocketmq.errors import NetError
+from skyrocketmq.model import MessageQueue
+from skyrocketmq.spark.cluster import Cluster
+from skyrocketmq.spark.jobs.following import Following
+from skyrocketmq.spark.options import SourceOptions
 from skyrocketmq.spark.source import RocketMQDataSource
 from skyrocketmq.spark.stream import RocketMQStreamReader
 from skyrocketmq.testing import BlockingCluster, Direction, FaultyLink, LocalCluster
@@ -120,6 +125,26 @@ def test_a_slave_that_is_behind_loses_and_repeats_nothing(behind: BlockingCluste
     with pytest.raises(NetError, match=r"the master of broker-a is away, and its slave .* has \[0, 10\)"):
         offsets(reader, 0, WRITTEN)  # planned when the master was there
     reader.stop()
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_a_batch_that_was_planned_at_the_master_is_not_cut_short(behind: BlockingCluster, fails: str) -> None:
+    places = {"startingOffsets": json.dumps(place(3)), "endingOffsets": json.dumps(place(WRITTEN))}
+    chosen = options(behind, failOnDataLoss=fails, retries="0", **places)
+    reader = RocketMQDataSource(chosen).reader(StructType().add("queue_offset", "long"))
+    with pytest.raises(NetError, match="the master of broker-a is away"):
+        [*(batch for part in reader.partitions() for batch in reader.read(part))]
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_a_job_that_is_further_than_the_slave_waits_for_the_master(behind: BlockingCluster, fails: str) -> None:
+    parsed = SourceOptions.parse(options(behind, failOnDataLoss=fails), is_stream=True)
+    queue = MessageQueue("Orders", "broker-a", 0)
+    with Cluster(parsed.name_servers, parsed.link) as cluster:
+        following = Following(cluster, parsed)
+        bounds = following.bounds()
+        assert following.next({queue: WRITTEN}, bounds, 100).ends == {}
+        assert following.next({queue: 3}, bounds, 100).ends == {queue: REPLICATED}
 
 
 def test_a_task_goes_on_when_the_master_is_back(behind: BlockingCluster) -> None:

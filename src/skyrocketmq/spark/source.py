@@ -30,7 +30,7 @@ from skyrocketmq.spark.filters import CLOCK_SLACK_MS, Narrowing, narrowing_of
 from skyrocketmq.spark.finding import bounds_of, chosen_queues, offsets_of
 from skyrocketmq.spark.keyed import KeyLookup, plan_lookups
 from skyrocketmq.spark.options import SinkOptions, SourceOptions
-from skyrocketmq.spark.places import Offsets
+from skyrocketmq.spark.places import Bounds, Offsets
 from skyrocketmq.spark.planning import clip, ranges_between, split
 from skyrocketmq.spark.reading import RangesPartition, read_keys, read_ranges, source_schema, wanted_columns
 from skyrocketmq.spark.sink import RocketMQStreamWriter, RocketMQWriter
@@ -82,6 +82,7 @@ class RocketMQReader(DataSourceReader):
             bounds = bounds_of(cluster, chosen_queues(cluster, options))
             starts = offsets_of(cluster, options.starting, bounds, option="startingOffsets")
             ends = offsets_of(cluster, options.ending, bounds, option="endingOffsets")
+            bounds = _with_master(cluster, bounds, ends)
             starts, ends = clip(starts, ends, bounds, fail_on_data_loss=options.pull.fail_on_data_loss)
             admitted = [queue for queue in bounds if narrowing.admits(queue) and starts[queue] < ends[queue]]
             starts, ends = _narrowed(cluster, narrowing, admitted, starts, ends)
@@ -97,6 +98,16 @@ class RocketMQReader(DataSourceReader):
             return read_keys(self._options, partition.value, self._columns)
         ranges = partition.value or ()  # Spark makes a partition of its own where a plan has none
         return read_ranges(self._options, ranges, self._columns)
+
+
+def _with_master(
+    cluster: Cluster, bounds: Mapping[MessageQueue, Bounds], ends: Mapping[MessageQueue, int]
+) -> dict[MessageQueue, Bounds]:
+    """The bounds, with what a slave that stands in for its master lacks: a task waits for it, and it is no loss."""
+    return {
+        queue: Bounds(has.lowest, max(has.highest, ends[queue])) if cluster.is_replica(queue.broker_name) else has
+        for queue, has in bounds.items()
+    }
 
 
 def _times(

@@ -139,10 +139,11 @@ class _Run:
 
     def look(self, *, is_patient: bool) -> dict[MessageQueue, Bounds]:
         """What the queues have. A run without an end waits for a cluster that is away; another one fails."""
+        is_patient = is_patient and bool(self._writer.state.offsets)
         try:
-            return self._following.bounds()
+            return self._following.bounds(is_patient=is_patient)
         except (NetError, NoRoute) as error:
-            if not is_patient or not self._writer.state.offsets:
+            if not is_patient:
                 raise
             logger.warning("the cluster cannot be seen now", extra={"reason": str(error)})
             return {}

@@ -5,11 +5,13 @@ same messages.
 Rule 2: a queue that is met for the first time is read from where the job was told to begin; one that a known topic has
 got since, from its oldest message.
 Rule 3: messages that were cleaned away before they were read are an error, unless the job was told to go on without.
+Rule 4: a slave that stands in for its master may lack what its master has: that is no loss, the master is waited for.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from skyrocketmq.spark.places import Bounds, Offsets
 
 __all__ = ["Following", "Span", "choice_of", "matching_topics"]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -101,12 +105,16 @@ class Following:
         self._cluster = cluster
         self._options = options
 
-    def bounds(self) -> dict[MessageQueue, Bounds]:
-        """What the queues have now. Raises `NetError`, and `NoRoute` for a topic that was named and is not there."""
-        from skyrocketmq.spark.finding import bounds_of, chosen_queues
+    def bounds(self, *, is_patient: bool = False) -> dict[MessageQueue, Bounds]:
+        """What the queues have now. Raises `NetError`, and `NoRoute` for a topic that was named and is not there.
+
+        One that is patient goes on with the other topics, and finds that one when it is there again.
+        """
+        from skyrocketmq.spark.finding import bounds_of, chosen_queues, visible_queues
 
         if not self._options.topic_pattern:
-            return bounds_of(self._cluster, chosen_queues(self._cluster, self._options))
+            find = visible_queues if is_patient else chosen_queues
+            return bounds_of(self._cluster, find(self._cluster, self._options))
         topics = matching_topics(self._options.topic_pattern, self._cluster.topics())
         own = [topic for topic in topics if not self._cluster.is_of_servers(topic)]
         return bounds_of(self._cluster, [queue for topic in own for queue in self._cluster.queues(topic)])
@@ -115,9 +123,17 @@ class Following:
         """What follows the places that are known, up to what the queues had, and at most so many messages of it."""
         from skyrocketmq.spark.planning import limit_count
 
+        bounds = {queue: has for queue, has in bounds.items() if not self._is_behind(queue, known, has)}
         starts = self._starts(known, bounds)
         ends = {queue: max(has.highest, starts[queue]) for queue, has in bounds.items()}
         return Span(starts, limit_count(starts, ends, rows_max))
+
+    def _is_behind(self, queue: MessageQueue, known: Mapping[MessageQueue, int], has: Bounds) -> bool:
+        """Whether a slave stands in, and does not reach up to where the job is."""
+        if has.lowest <= known.get(queue, has.lowest) <= has.highest or not self._cluster.is_replica(queue.broker_name):
+            return False
+        logger.warning("the master is away, and its slave is behind", extra={"queue": str(queue)})
+        return True
 
     def _starts(self, known: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, Bounds]) -> Offsets:
         from skyrocketmq.spark.finding import offsets_of

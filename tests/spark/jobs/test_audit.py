@@ -17,10 +17,11 @@ from skyrocketmq.blocking import Producer
 from skyrocketmq.errors import IllegalArgument, StoreError
 from skyrocketmq.spark.jobs import Control
 from skyrocketmq.spark.jobs.audit import AuditResult, Finding, add_arguments, audit, run
+from skyrocketmq.spark.jobs.audit_compare import runs_of_cells
 from skyrocketmq.spark.jobs.audit_findings import Judging
 from skyrocketmq.spark.jobs.audit_plan import AuditPlan, plan_audit
 from skyrocketmq.spark.jobs.audit_report import audit_page
-from skyrocketmq.spark.jobs.audit_tasks import digests
+from skyrocketmq.spark.jobs.audit_tasks import DETAIL_SCHEMA, digests
 from skyrocketmq.spark.store_options import StoreOptions
 from skyrocketmq.store.index_file import ENTRY, HEADER_BYTES, SLOT_BYTES
 from skyrocketmq.testing import LocalCluster
@@ -145,6 +146,23 @@ class TestWhatCountsAsDamage:
         what, is_damage = self.cells(plan, "missing", should_log_offset=500, should_log_offset_max=999)
         assert ("made again" in what, is_damage) == (True, False)
         assert self.cells(plan, "missing", first=9, should_log_offset=500, should_log_offset_max=999)[1]
+
+    def test_a_queue_that_has_got_nothing_since_its_topic_was_made_again_is_no_damage(self, plan: AuditPlan) -> None:
+        at_rest = replace(plan, rules=replace(plan.rules, was_clean=True))
+        before = {"should_log_offset": 500, "should_log_offset_max": 999}
+        what, is_damage = self.cells(at_rest, "missing", queue_id=3, **before)
+        assert ("made again" in what, is_damage) == (True, False)
+        assert self.cells(at_rest, "missing", queue_id=3)[1], "the other queues have messages that are older"
+        only = replace(at_rest, known_topics=frozenset({"Orders", "Bills"}))
+        assert self.cells(only, "missing", topic="Bills", **before)[1], "no queue of it is there"
+
+    def test_delays_of_a_broker_whose_configuration_is_not_named_are_no_damage(self, plan: AuditPlan) -> None:
+        times = {"should_size": 7, "is_size": 7, "should_tags_code": 1, "is_tags_code": 2}
+        what, is_damage = self.cells(plan, "wrong", topic="SCHEDULE_TOPIC_XXXX", **times)
+        assert ("name the broker's configuration" in what, is_damage) == (True, False)
+        assert self.cells(plan, "wrong", topic="SCHEDULE_TOPIC_XXXX", **times | {"is_size": 8})[1]
+        assert self.cells(replace(plan, knows_delays=True), "wrong", topic="SCHEDULE_TOPIC_XXXX", **times)[1]
+        assert self.cells(plan, "wrong", **times)[1]
 
     def test_a_place_that_leads_into_a_damaged_stretch_has_lost_its_message(self, plan: AuditPlan) -> None:
         inside = {"is_log_offset": 810, "is_log_offset_max": 890}
@@ -287,6 +305,24 @@ def test_damage_is_the_exit_code_the_page_and_the_table(damaged: tuple[AuditResu
     assert result.damage_count == len(result.findings) == len(done["table"])
     assert "the body has another checksum" in done["report"]
     assert "is damaged" in result.text()
+
+
+@pytest.mark.system
+@pytest.mark.timeout(180)
+def test_of_a_topic_that_was_made_again_the_later_messages_count(spark: SparkSession) -> None:
+    def cell(side: str, offset: int, log_offset: int, size: int, tags_code: int | None) -> tuple[Any, ...]:
+        return ("cells", side, None, "Orders", 0, offset, log_offset, size, tags_code, None)
+
+    rows = [
+        *(cell("log", 0, 100, 300, 9), cell("log", 0, 900, 200, 4), cell("other", 0, 900, 200, 4)),
+        *(cell("log", 1, 400, 300, 9), cell("log", 1, 1100, 200, None), cell("other", 1, 1100, 201, None)),
+        cell("log", 2, 700, 300, 9),
+    ]
+    runs = runs_of_cells(spark.createDataFrame(rows, DETAIL_SCHEMA))
+    assert [(run["problem"], run["first"], run["should_log_offset"], run["should_size"]) for run in runs] == [
+        ("wrong", 1, 1100, 200),
+        ("missing", 2, 700, 300),
+    ]
 
 
 @pytest.mark.system

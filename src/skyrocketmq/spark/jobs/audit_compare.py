@@ -58,13 +58,16 @@ def runs_of_cells(rows: DataFrame) -> list[Row]:
     `problem` is missing (no cell where a message belongs), stray (a cell that no message belongs to) or wrong (a cell
     with other values than its message's).
     """
-    cells = rows.where("kind = 'cells'")
-    places = cells.groupBy("topic", "queue_id", "queue_offset").agg(
-        *(
-            f.max(f.when(f.col("side") == side, f.col(name))).alias(f"{word}_{name}")
-            for side, word in (("log", "should"), ("other", "is"))
-            for name in ("log_offset", "size", "tags_code")
-        )
+    names = ("log_offset", "size", "tags_code")
+    sides = {"should": "log", "is": "other"}
+    # Of a topic that was made again the log has two messages for a place: the later one counts, with all its values.
+    cells = rows.where("kind = 'cells'").groupBy("topic", "queue_id", "queue_offset")
+    newest = cells.agg(
+        *(f.max(f.when(f.col("side") == side, f.struct(*names))).alias(word) for word, side in sides.items())
+    )
+    places = newest.select(
+        *("topic", "queue_id", "queue_offset"),
+        *(f.col(word)[name].alias(f"{word}_{name}") for word in sides for name in names),
     )
     is_same = "should_log_offset = is_log_offset and should_size = is_size"
     is_same += " and coalesce(should_tags_code = is_tags_code, true)"

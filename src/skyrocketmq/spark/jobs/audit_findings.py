@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from skyrocketmq.model.names import SCHEDULE_TOPIC
 from skyrocketmq.spark.jobs.control import JobResult
 from skyrocketmq.spark.jobs.outputs import as_table
 
@@ -188,6 +189,9 @@ class Judging:
         place = (run["topic"], run["queue_id"])
         seen = self._seen.get(place)
         if run["problem"] == "wrong":
+            is_same = (run["is_log_offset"], run["is_size"]) == (run["should_log_offset"], run["should_size"])
+            if run["topic"] == SCHEDULE_TOPIC and is_same and not self._plan.knows_delays:
+                return "delivery times are not those of the usual levels: name the broker's configuration", False
             return f"the place says {_cell(run, 'is')}, its message is {_cell(run, 'should')}", True
         if run["problem"] == "stray":
             if any(begin <= run["is_log_offset"] and run["is_log_offset_max"] < end for begin, end in self.bad):
@@ -195,11 +199,21 @@ class Judging:
             return "the place leads to no message", True
         if seen is None and run["topic"] not in self._plan.known_topics:
             return "the queue is not there: its topic was deleted", False
-        if seen is not None and run["should_log_offset_max"] < seen[2] and run["first"] >= seen[0]:
+        if self._is_of_a_topic_before(run):
             return "messages from before the topic was deleted and made again", False
         if not self._plan.rules.was_clean and (seen is None or run["first"] > seen[1]):
             return "not in the queue yet: its broker adds them, or its next start", False
         return "messages of the log are not in their queue", True
+
+    def _is_of_a_topic_before(self, run: Row) -> bool:
+        """Whether messages are from before their topic was made again: the log has them in front of all that its queue
+        leads to now, or if that has got nothing since, of all that the topic's queues lead to.
+        """
+        seen = self._seen.get((run["topic"], run["queue_id"]))
+        if seen is not None:
+            return bool(run["should_log_offset_max"] < seen[2] and run["first"] >= seen[0])
+        others = [one[2] for (topic, _), one in self._seen.items() if topic == run["topic"]]
+        return bool(others and run["should_log_offset_max"] < min(others))
 
     def judge_entries(self, runs: Iterable[Row]) -> None:
         """Keys and entries of the index that have no counterpart."""

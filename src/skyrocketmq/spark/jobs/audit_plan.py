@@ -46,6 +46,7 @@ class AuditPlan:
     files: tuple[LogFileSize, ...]
     known_topics: frozenset[str]
     queue_count: int
+    knows_delays: bool  # a configuration was given, which has the levels of delayed messages
 
 
 def plan_audit(options: StoreOptions) -> AuditPlan:
@@ -89,6 +90,7 @@ def _plan(disk: LocalDisk, store: StoreDirectory, options: StoreOptions) -> Audi
         ),
         known_topics=frozenset(known_topics(disk, store.root)),
         queue_count=len({(file.topic, file.queue_id) for file in queues}),
+        knows_delays=options.config_path is not None,
     )
 
 

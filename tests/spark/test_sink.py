@@ -73,13 +73,16 @@ def bodies(cluster: BlockingCluster, topic: str) -> list[str]:
     return sorted(message.body.decode() for message in cluster.messages(topic))
 
 
+OF_OTHER_CLIENTS = [("empty", ""), ("blank", " \t")]
+
+
 def test_a_row_is_a_message(cluster: BlockingCluster, topic: str) -> None:
     rows = table(
         topic=[topic, topic],
         body=["first", "second"],
-        tags=["a", None],
+        tags=["a", " "],
         keys=[["k1", "k2"], None],
-        properties=[[("colour", "red"), ("UNIQ_KEY", "stays with the message it was read from")], None],
+        properties=[[("colour", "red"), ("UNIQ_KEY", "stays with the message it was read from")], OF_OTHER_CLIENTS],
         sys_flag=[1, 2],  # of rows that were read: not written
     )
     assert write(cluster, rows) == Written(2)

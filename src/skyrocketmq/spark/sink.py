@@ -7,7 +7,7 @@
 | tags, sharding_key | string | messages with the same sharding key go to one queue, in order |
 | target_queue | string | the queue itself, as `broker-a:3`; its messages keep their order |
 | keys | array<string> or string | |
-| properties | map<string, string> | names that the system itself sets are left out |
+| properties | map<string, string> | left out are names that the system itself sets, and values that are blank |
 | delay_level | integer | |
 
 The other columns of the source may be there and are not written: they say where a message was. Any other column is an
@@ -169,7 +169,7 @@ class _Writer:
                 message = Message(
                     self._options.topic or topic or "",
                     body.encode() if isinstance(body, str) else body if body is not None else b"",
-                    tags=tags,
+                    tags=None if tags is None or tags.isspace() else tags,
                     keys=() if keys is None else keys,
                     properties=pairs,
                     delay_level=delay_level or 0,
@@ -187,8 +187,15 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _own_properties(pairs: Sequence[tuple[str, Any]] | None) -> dict[str, str]:
-    """The properties that are the user's: rows that were read have those of the system too."""
-    return {name: value for name, value in pairs or () if name not in RESERVED and name != ROW_ID and value is not None}
+    """The properties that are the user's: rows that were read have those of the system too.
+
+    Other clients write values that are blank: a copy goes without them, since no message of ours may have them.
+    """
+    return {
+        name: value
+        for name, value in pairs or ()
+        if name not in RESERVED and name != ROW_ID and value and not value.isspace()
+    }
 
 
 class RocketMQWriter(_Writer, DataSourceArrowWriter):

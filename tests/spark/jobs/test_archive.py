@@ -16,6 +16,7 @@ from skyrocketmq.spark.jobs import Control, JobStopped, archive, read_archive
 from skyrocketmq.spark.jobs.archive import Archived
 from skyrocketmq.spark.jobs.archive_reading import archived_files
 from skyrocketmq.spark.jobs.folder import folder_at, open_folder
+from skyrocketmq.spark.jobs.inputs import Input
 from skyrocketmq.spark.pulling import DataLost
 from skyrocketmq.testing import BlockingCluster
 from tests.spark.jobs.house import Died, dying_folders, fill, numbers
@@ -101,6 +102,8 @@ def test_a_run_that_dies_anywhere_is_finished_by_the_next(
             assert seen == list(range(len(seen))), "all messages before some place, each once"
             assert seen_before <= len(seen) <= sent
             seen_before = len(seen)
+        elif not (tmp_path / "_spark_metadata" / "0").exists():
+            assert not list(tmp_path.glob("topic=*")), "without a list readers would see a part of the first batch"
     assert seen_before > 10
     run(spark, cluster, tmp_path, **options)
     assert numbers(spark.read.parquet(str(tmp_path))) == list(range(sent))
@@ -113,6 +116,7 @@ def test_an_archive_can_be_moved(spark: SparkSession, cluster: BlockingCluster, 
     run(spark, cluster, tmp_path / "here")
     shutil.move(tmp_path / "here", tmp_path / "there now")
     assert numbers(read_archive(spark, str(tmp_path / "there now"))) == list(range(COUNT))
+    assert Input(archive=tmp_path / "there now").read(spark, ["topic", "body"]).count() == COUNT
     run(spark, cluster, tmp_path / "there now")
     assert numbers(spark.read.parquet(str(tmp_path / "there now"))) == list(range(COUNT))
 

@@ -72,9 +72,13 @@ def test_the_last_commit_counts(folder: Folder) -> None:
     ledger.commit({"n": 8})
     with pytest.raises(StoreLocked):
         rival.commit({"n": 9})
+    for number in range(9, 16):
+        ledger.commit({"n": number})
+    with pytest.raises(StoreLocked, match="was written to by another run"):
+        rival.commit({"n": 9})  # the number that it would take is free again
     with pytest.raises(StoreError, match="belongs to the job test, not to other"):
         Ledger(folder, "_job", kind="other").latest()
-    folder.replace("_job/commit-00000010.json", b"{")
+    folder.replace("_job/commit-00000099.json", b"{")
     with pytest.raises(StoreError, match="is no commit of a job"):
         Ledger(folder, "_job", kind="test").latest()
 

@@ -128,6 +128,9 @@ class ArchiveWriter:
 
     def _settle(self) -> None:
         """Do what the commit says: all of it may have been done before, or a part."""
+        if self.state.moves and self._folder.read(METADATA) is None:
+            # Without any list readers would see the first batch grow, file by file.
+            self._folder.replace(METADATA, spark_metadata((), self._folder.url()))
         for source, target in self.state.moves:
             self._folder.move(source, target)
         if self.state.files:

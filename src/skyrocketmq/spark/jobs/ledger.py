@@ -4,7 +4,8 @@
     commit-00000042.json      <- how things are
 
 A commit is a file that appears whole, under a number that is free: two runs that both believe to be at 41 cannot both
-write 42. A few old ones are kept, for people who look.
+write 42. A few old ones are kept, for people who look. Once 42 is so old that it was deleted its number is free again:
+so whoever commits looks first whether others have gone further.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import re
 from typing import Any, Final
 
-from skyrocketmq.errors import StoreError
+from skyrocketmq.errors import StoreError, StoreLocked
 from skyrocketmq.spark.jobs.folder import Folder
 
 __all__ = ["Ledger"]
@@ -29,7 +30,7 @@ class Ledger:
         self._folder = folder
         self._directory = directory
         self._kind = kind
-        self._numbers = sorted(int(match[1]) for name in folder.names(directory) if (match := _NAME.fullmatch(name)))
+        self._numbers = self._there()
 
     @property
     def number(self) -> int:
@@ -54,12 +55,18 @@ class Ledger:
 
     def commit(self, says: dict[str, Any]) -> None:
         """Raises `StoreLocked` if another run has been quicker."""
+        if self._there()[-1:] != self._numbers[-1:]:
+            raise StoreLocked(f"{self._folder.path(self._directory)} was written to by another run: this one ends")
         number = self.number + 1
         text = json.dumps({"kind": self._kind} | says, ensure_ascii=False)
         self._folder.create(self._name(number), text.encode())
         self._numbers.append(number)
         while len(self._numbers) > KEPT_COUNT:
             self._folder.delete(self._name(self._numbers.pop(0)))
+
+    def _there(self) -> list[int]:
+        names = self._folder.names(self._directory)
+        return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
     def _name(self, number: int) -> str:
         return f"{self._directory}/commit-{number:08d}.json"

@@ -6,7 +6,6 @@ Rule: `load` gives each queue's messages in their order, and all of a queue in o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from skyrocketmq.errors import NotFound
@@ -80,9 +79,9 @@ class ReplaySource:
 
     # ---------------------------------------------------------------------------------------------- the archive
 
-    @cached_property
+    @property
     def _archived(self) -> DataFrame:
-        """The chosen ones."""
+        """The chosen ones. Looked up anew for each step: files that were merged are deleted after a while."""
         from pyspark.sql.functions import col, expr
 
         selection = self._selection

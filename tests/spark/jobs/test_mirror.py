@@ -52,8 +52,13 @@ def test_topics_are_made_and_copied_queue_by_queue(
     one = next(message for message in copies if message.body == b"7")
     assert (one.tags, one.keys, one.user_properties["n"]) == ("odd", ("k7",), "7")
 
+    assert one.user_properties["MIRRORED_FROM"] == "broker-a"
+    fill(other_cluster, "Beside", 3, first=100)
+    back = run(spark, other_cluster, cluster, tmp_path / "back", topics=["Beside"], skip_copies=True)
+    assert back.row_count == 3, "what came from there does not go back"
+
     fill(cluster, "Mirrored", 10, first=COUNT)
-    again = run(spark, cluster, other_cluster, tmp_path, topics=["Mirrored", "Beside"])
+    again = run(spark, cluster, other_cluster, tmp_path, topics=["Mirrored", "Beside"], skip_copies=True)
     assert (again.row_count, again.created) == (10, ())
     original, copies = (one.messages("Mirrored", count=COUNT + 10) for one in (cluster, other_cluster))
     assert by_queue(copies) == by_queue(original)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from skyrocketmq.errors import IllegalArgument
@@ -19,7 +20,17 @@ from skyrocketmq.model.names import check_send_topic, is_system_topic
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["ID_COLUMNS", "ORIGIN", "Routes", "Target", "check_target", "copy_rows", "step_rows_of", "task_count"]
+__all__ = [
+    "ID_COLUMNS",
+    "MIRRORED_FROM",
+    "ORIGIN",
+    "Routes",
+    "Target",
+    "check_target",
+    "copy_rows",
+    "step_rows_of",
+    "task_count",
+]
 
 ID_COLUMNS: Final = ("topic", "broker", "queue_id", "queue_offset")
 # Names of properties that tell where a copy comes from.
@@ -30,6 +41,7 @@ ORIGIN: Final = {
     "ORIGIN_BORN_MS": "cast(unix_millis(born_timestamp) as string)",
     "ORIGIN_STORE_MS": "cast(unix_millis(store_timestamp) as string)",
 }
+MIRRORED_FROM: Final = "MIRRORED_FROM"  # the property that every copy of a mirror has: the broker that it comes from
 _STEP_S: Final = 30.0
 _RATE_OF_A_TASK: Final = 5000.0  # messages a second that one task surely sends
 
@@ -85,11 +97,18 @@ def task_count(rate: float | None, *, queue_count: int, parallelism: int) -> int
 
 
 def copy_rows(
-    frame: DataFrame, target: Target, routes: Routes, *, tasks: int, origin: bool = False, sink: Mapping[str, str]
+    frame: DataFrame,
+    target: Target,
+    routes: Routes,
+    *,
+    tasks: int,
+    sink: Mapping[str, str],
+    marks: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
     """Write messages that are in order within each of so many partitions; how many there were.
 
-    `sink` says under which name and number this is done once, or is empty.
+    `sink` says under which name and number this is done once, or is empty. `marks` are properties that copies get,
+    with expressions for their values.
     """
     from pyspark.sql import Observation
     from pyspark.sql.functions import count, lit
@@ -101,15 +120,15 @@ def copy_rows(
         options |= {"mode": "effectively-once", "idColumns": ",".join(ID_COLUMNS)} | dict(sink)
     if target.rate is not None:
         options["ratePerTask"] = f"{target.rate / tasks:.6f}"
-    properties = _with_origin() if origin else "properties"
+    properties = _with(marks) if marks else "properties"
     chosen = rows.selectExpr("body", "tags", "keys", f"{properties} as properties", *ID_COLUMNS)
     chosen.withColumn("target_queue", routes.column()).write.format("rocketmq").options(**options).mode("append").save()
     return int(counted.get["rows"])
 
 
-def _with_origin() -> str:
-    pairs = ", ".join(f"'{name}', {value}" for name, value in ORIGIN.items())
-    own = f"map_filter(properties, (name, value) -> name not in ({', '.join(repr(name) for name in ORIGIN)}))"
+def _with(marks: Mapping[str, str]) -> str:
+    pairs = ", ".join(f"'{name}', {value}" for name, value in marks.items())
+    own = f"map_filter(properties, (name, value) -> name not in ({', '.join(repr(name) for name in marks)}))"
     return f"map_concat({own}, map({pairs}))"
 
 

@@ -19,7 +19,16 @@ from skyrocketmq.errors import IllegalArgument, NetError, NoRoute
 from skyrocketmq.model import MessageQueue
 from skyrocketmq.spark.jobs.arguments import names_of, pairs_of
 from skyrocketmq.spark.jobs.control import Control, JobResult, JobStopped
-from skyrocketmq.spark.jobs.copying import Routes, Target, check_target, copy_rows, step_rows_of, task_count
+from skyrocketmq.spark.jobs.copying import (
+    MIRRORED_FROM,
+    ORIGIN,
+    Routes,
+    Target,
+    check_target,
+    copy_rows,
+    step_rows_of,
+    task_count,
+)
 from skyrocketmq.spark.jobs.folder import open_folder
 from skyrocketmq.spark.jobs.following import Following, Span, choice_of
 from skyrocketmq.spark.jobs.ledger import Ledger
@@ -64,6 +73,7 @@ def mirror(
     rate: float | None = None,
     create: bool = True,
     origin: bool = False,
+    skip_copies: bool = False,
     allow_data_loss: bool = False,
     connection: Mapping[str, str] | None = None,
     target_connection: Mapping[str, str] | None = None,
@@ -73,6 +83,7 @@ def mirror(
 
     Topics keep their names. One that the target lacks is made there with as many queues, or with `create` off is an
     error. `starting` (earliest, latest, or milliseconds since 1970) is where a topic begins that is new to it.
+    `skip_copies` leaves out what a mirror has copied here, so that two clusters can mirror a topic in both directions.
     """
     from skyrocketmq.spark.cluster import Cluster
     from skyrocketmq.spark.jobs.mirror_targets import MirrorTargets
@@ -100,7 +111,9 @@ def mirror(
         said = ledger.latest()
         progress = MirrorProgress(os.urandom(8).hex()) if said is None else MirrorProgress.from_json(said)
         targets = MirrorTargets(here, there, writing, create=create)
-        run = _Run(spark, ledger, progress, targets, reading, control, rate=rate, origin=origin)
+        run = _Run(
+            spark, ledger, progress, targets, reading, control, rate=rate, origin=origin, skip_copies=skip_copies
+        )
         following = Following(here, options)
         rows_max = step_rows_of(batch_rows, rate)
         while True:
@@ -122,7 +135,7 @@ def mirror(
 def _look(following: Following, *, is_patient: bool) -> dict[MessageQueue, Bounds]:
     """What the queues have. A run without an end waits for a cluster that is away; another one fails."""
     try:
-        found = following.bounds()
+        found = following.bounds(is_patient=is_patient)
     except (NetError, NoRoute) as error:
         if not is_patient:
             raise
@@ -147,6 +160,7 @@ class _Run:
         *,
         rate: float | None,
         origin: bool,
+        skip_copies: bool,
     ) -> None:
         self._spark = spark
         self._ledger = ledger
@@ -155,6 +169,7 @@ class _Run:
         self._control = control
         self._rate = rate
         self._origin = origin
+        self._skip_copies = skip_copies
         self.progress = progress
         self.row_count = 0
         self.batch_count = 0
@@ -193,6 +208,8 @@ class _Run:
             slots = self._spark.sparkContext.defaultParallelism
             tasks = task_count(self._rate, queue_count=queue_count, parallelism=slots)
             frame = part.load(self._spark, self._reading)
+            if self._skip_copies:
+                frame = frame.where(f"not coalesce(map_contains_key(properties, '{MIRRORED_FROM}'), false)")
             if tasks < queue_count:
                 frame = frame.coalesce(tasks)  # whole queues come together: each stays in order
             copied = copy_rows(
@@ -200,7 +217,7 @@ class _Run:
                 Target(topic, self._targets.options, self._rate),
                 self.progress.routes[topic],
                 tasks=tasks,
-                origin=self._origin,
+                marks={MIRRORED_FROM: "broker"} | (ORIGIN if self._origin else {}),
                 sink={"sinkId": f"{self.progress.name} {topic}", "sinkEpoch": str(epochs.get(topic, 0))},
             )
             epochs[topic] = epochs.get(topic, 0) + 1
@@ -237,6 +254,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-create", action="store_true", help="a topic that the target lacks is an error")
     parser.add_argument("--origin", action="store_true", help="say in properties where each message comes from")
     parser.add_argument(
+        "--skip-copies",
+        action="store_true",
+        help="leave out what a mirror has copied here: for clusters that mirror a topic in both directions",
+    )
+    parser.add_argument(
         "--allow-data-loss", action="store_true", help="go on where messages were cleaned away before they were read"
     )
     parser.add_argument(
@@ -262,6 +284,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> Mirrored:
         rate=arguments.rate,
         create=not arguments.no_create,
         origin=arguments.origin,
+        skip_copies=arguments.skip_copies,
         allow_data_loss=arguments.allow_data_loss,
         connection=arguments.connection,
         target_connection=pairs_of(arguments.target_option, option="--target-option"),

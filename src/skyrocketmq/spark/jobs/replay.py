@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.spark.jobs.arguments import moment_ms, names_of
 from skyrocketmq.spark.jobs.control import Control, JobResult, JobStopped
-from skyrocketmq.spark.jobs.copying import Routes, Target, check_target, copy_rows, step_rows_of, task_count
+from skyrocketmq.spark.jobs.copying import ORIGIN, Routes, Target, check_target, copy_rows, step_rows_of, task_count
 from skyrocketmq.spark.jobs.folder import open_folder
 from skyrocketmq.spark.jobs.ledger import Ledger
 from skyrocketmq.spark.jobs.replay_plan import ReplayPlan, Selection
@@ -150,7 +150,12 @@ class _Run:
         tasks = task_count(self._target.rate, queue_count=len(queues), parallelism=slots)
         sink = {"sinkId": plan.name, "sinkEpoch": str(plan.steps_done)} if self._is_once else {}
         sent = copy_rows(
-            self._source.load(span, tasks), self._target, plan.routes, tasks=tasks, origin=self._origin, sink=sink
+            self._source.load(span, tasks),
+            self._target,
+            plan.routes,
+            tasks=tasks,
+            sink=sink,
+            marks=ORIGIN if self._origin else {},
         )
         self._control.add_rows(sent)
         self.row_count += sent

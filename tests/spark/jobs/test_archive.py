@@ -15,7 +15,8 @@ from skyrocketmq.errors import IllegalArgument, NoRoute, NotFound, StoreError, S
 from skyrocketmq.spark.jobs import Control, JobStopped, archive, read_archive
 from skyrocketmq.spark.jobs.archive import Archived
 from skyrocketmq.spark.jobs.archive_reading import archived_files
-from skyrocketmq.spark.jobs.folder import folder_at, open_folder
+from skyrocketmq.spark.jobs.archive_writing import ArchiveWriter
+from skyrocketmq.spark.jobs.folder import FileStatus, folder_at, open_folder
 from skyrocketmq.spark.jobs.inputs import Input
 from skyrocketmq.spark.pulling import DataLost
 from skyrocketmq.testing import BlockingCluster
@@ -110,6 +111,23 @@ def test_a_run_that_dies_anywhere_is_finished_by_the_next(
     assert numbers(read_archive(spark, str(tmp_path))) == list(range(sent))
     assert not list(tmp_path.glob("_archive/staging/*")), "nothing is left behind"
     assert len(list(tmp_path.rglob("topic=*/**/*.parquet"))) == 1, "what was merged is deleted"
+
+
+def test_files_that_workers_wrote_elsewhere_are_missed(
+    spark: SparkSession, cluster: BlockingCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a Spark cluster, with a path that is another directory on each machine."""
+    staged = ArchiveWriter._staged
+
+    def without_one(writer: ArchiveWriter, staging: str) -> list[FileStatus]:
+        (tmp_path / staged(writer, staging)[0].name).unlink()
+        return staged(writer, staging)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ArchiveWriter, "_staged", without_one)
+        with pytest.raises(StoreError, match=f"{COUNT} rows were written and .* share. Nothing was changed"):
+            run(spark, cluster, tmp_path)
+    assert run(spark, cluster, tmp_path).row_count == COUNT
 
 
 def test_an_archive_can_be_moved(spark: SparkSession, cluster: BlockingCluster, tmp_path: Path) -> None:

@@ -69,9 +69,15 @@ class ArchiveWriter:
         staging = self._staging()
         ordered.write.partitionBy("topic", "day").parquet(self._folder.path(staging))
         staged = self._staged(staging)
+        row_count, found_count = int(counted.get["rows"]), self._row_count(staging, staged)
+        if found_count != row_count:
+            raise StoreError(
+                f"{row_count} rows were written and {found_count} are in {self._folder.path()}: the path has to be one "
+                f"that this machine and all of Spark's workers share. Nothing was changed"
+            )
         moves = [(status.name, status.name.removeprefix(staging + "/")) for status in staged]
         self._commit(self.state.with_batch(span.ends, _files(staged, moves), moves))
-        return int(counted.get["rows"])
+        return row_count
 
     def note(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Remember where queues begin that have nothing yet: `latest` is the end of now, not that of the next run."""
@@ -85,8 +91,7 @@ class ArchiveWriter:
         before.coalesce(1).sortWithinPartitions(*_ORDER).write.parquet(self._folder.path(staging))
         staged = self._staged(staging)
         moves = [(status.name, f"{merge.partition}/{status.name.rpartition('/')[2]}") for status in staged]
-        after = self._spark.read.parquet(*(self._folder.path(status.name) for status in staged))
-        row_counts = before.count(), after.count()
+        row_counts = before.count(), self._row_count(staging, staged)
         if row_counts[0] != row_counts[1]:
             raise StoreError(
                 f"files of {merge.partition} have {row_counts[0]} rows, and {row_counts[1]} when they are merged: "
@@ -120,6 +125,9 @@ class ArchiveWriter:
         for status in staged:
             self._folder.make_durable(status.name)
         return staged
+
+    def _row_count(self, staging: str, staged: list[FileStatus]) -> int:
+        return self._spark.read.parquet(self._folder.path(staging)).count() if staged else 0
 
     def _commit(self, state: ArchiveState) -> None:
         self._ledger.commit(state.to_json())

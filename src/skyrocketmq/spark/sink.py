@@ -16,7 +16,7 @@ error. Rows are written at least once: a task that is repeated writes its rows a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ from skyrocketmq.spark.options import SinkOptions
 from skyrocketmq.spark.packing import COLUMNS
 from skyrocketmq.spark.sending import Sending, WriteFailed
 
-__all__ = ["RocketMQStreamWriter", "RocketMQWriter", "Written"]
+__all__ = ["RocketMQStreamWriter", "RocketMQWriter", "Written", "own_properties"]
 
 _TEXT: Final = StringType()
 _TYPES: Final[dict[str, tuple[DataType, ...]]] = {
@@ -162,7 +162,7 @@ class _Writer:
             strict=True,
         )
         for row_id, topic, body, tags, keys, properties, delay_level, sharding_key, target_queue in rows:
-            pairs = _own_properties(properties)
+            pairs = own_properties(properties)
             if row_id is not None:
                 pairs[ROW_ID] = row_id
             try:
@@ -186,7 +186,7 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield batch.slice(begin, PIECE_ROWS)
 
 
-def _own_properties(pairs: Sequence[tuple[str, Any]] | None) -> dict[str, str]:
+def own_properties(pairs: Iterable[tuple[str, Any]] | None) -> dict[str, str]:
     """The properties that are the user's: rows that were read have those of the system too.
 
     Other clients write values that are blank: a copy goes without them, since no message of ours may have them.

@@ -86,13 +86,13 @@ def test_a_run_that_dies_anywhere_is_finished_by_the_next(
 
     Each finds what the one before has left, two messages more, and small files to merge.
     """
-    cluster.create_topic("Dying", queues=2)
-    options: dict[str, Any] = {"topics": ["Dying"], "merge_count": 2, "keep_merged_s": 0}
+    cluster.create_topic("Archiving", queues=2)
+    options: dict[str, Any] = {"topics": ["Archiving"], "merge_count": 2, "keep_merged_s": 0}
     sent = seen_before = 0
     for at in range(
         1, 12
     ):  # files are written, committed, moved and listed; merged, committed, moved and listed; deleted
-        fill(cluster, "Dying", 2, first=sent)
+        fill(cluster, "Archiving", 2, first=sent)
         sent += 2
         with monkeypatch.context() as patch:
             patch.setattr(sys.modules["skyrocketmq.spark.jobs.archive"], "open_folder", dying_folders(at))

@@ -164,7 +164,8 @@ def test_a_copy_has_what_is_the_users_and_where_it_comes_from() -> None:
         "origin_msg_id": "DEF",
         "tags": "new",
         "keys": ["a", "b"],
-        "properties": {"colour": "red", "CLUSTER": "c", "RECONSUME_TIME": "3", LETTER_ID: "older", "DELAY": "0"},
+        "properties": {"colour": "red", "CLUSTER": "c", "RECONSUME_TIME": "3", LETTER_ID: "older", "DELAY": "0"}
+        | {"blank": " ", "empty": ""},
         "body": bytearray(b"x"),
     }
     message = again_of(row, is_for_retry=True)

@@ -26,11 +26,11 @@ from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model import Message, MessageQueue
 from skyrocketmq.model import properties as names
 from skyrocketmq.spark.cluster import Cluster
-from skyrocketmq.spark.once import ROW_ID
 from skyrocketmq.spark.options import SinkOptions
 from skyrocketmq.spark.patience import persistently
 from skyrocketmq.spark.pulling import PullOptions, QueueRange, read_range
 from skyrocketmq.spark.sending import Sending, WriteFailed
+from skyrocketmq.spark.sink import own_properties
 
 __all__ = ["COLUMNS", "LETTER_ID", "Again", "again_of", "send_again"]
 
@@ -49,18 +49,15 @@ class Again:
 
 def again_of(row: Mapping[str, Any], *, is_for_retry: bool) -> Message:
     """The message that a dead letter becomes. Raises `IllegalArgument` for one that no client could send."""
-    own = {
-        name: value
-        for name, value in (row["properties"] or {}).items()
-        if name not in names.RESERVED and name not in (ROW_ID, names.TRANSACTION_ID) and value is not None
-    }
+    own = own_properties((row["properties"] or {}).items())
+    own.pop(names.TRANSACTION_ID, None)
     system = {names.ORIGIN_MESSAGE_ID: row["origin_msg_id"]} if row["origin_msg_id"] else {}
     if is_for_retry and row["origin_topic"]:
         system[names.RETRY_TOPIC] = row["origin_topic"]
     return Message(
         row["target"],
         bytes(row["body"] or b""),
-        tags=row["tags"],
+        tags=None if row["tags"] is None or row["tags"].isspace() else row["tags"],
         keys=row["keys"] or (),
         properties={**own, LETTER_ID: row["letter_id"]},
         system_properties=system,

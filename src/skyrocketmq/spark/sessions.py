@@ -40,7 +40,7 @@ def session(
     builder = SparkSession.builder.appName(app)
     settings = settings_of(master, os.environ) | dict(config or {})
     if hasattr(socket, "AF_UNIX") and settings.get("spark.master", "").startswith("local"):
-        # Rows pass between Java and Python, a third faster than by TCP.
+        # The way of the rows between Java and Python; without it they go through TCP.
         settings.setdefault("spark.python.unix.domain.socket.enabled", "true")
     for name, value in settings.items():
         builder = builder.config(name, value)

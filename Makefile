@@ -5,8 +5,6 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check
 # Tests share the cores (tests/spread.py says how); those marked `alone` have the machine to themselves.
 SPREAD := -n 2
-# Those with other processes mostly wait for them: three at a time keep two cores busy.
-SPREAD_WAITING := -n 3
 # The benchmarks from end to end, in their short form: minutes, so not in every run.
 BENCHMARKS := tests/benchmarks/test_broker.py tests/benchmarks/test_client.py tests/benchmarks/test_kinds.py tests/benchmarks/test_peers.py tests/benchmarks/test_replication.py tests/benchmarks/test_spark.py tests/benchmarks/test_store.py tests/benchmarks/test_transactions.py
 BUT_BENCHMARKS := $(addprefix --ignore ,$(BENCHMARKS))
@@ -26,7 +24,7 @@ setup: $(VENV)/.all      ## prepare .venv with every extra and the development t
 
 test: $(VENV)/.dev       ## the tests, in their short form (left out: interop-all, bench-quick, chaos, soak)
 	$(BIN)/pytest -q $(SPREAD) -m "not system and not interop" $(AGAIN)
-	$(BIN)/pytest -q $(SPREAD_WAITING) -m "(system or interop) and not alone and not reference" $(BUT_BENCHMARKS) $(AGAIN)
+	$(BIN)/pytest -q $(SPREAD) -m "(system or interop) and not alone and not reference" $(BUT_BENCHMARKS) $(AGAIN)
 	$(BIN)/pytest -q -m "alone and not reference" $(BUT_BENCHMARKS) $(AGAIN)
 
 bench-quick: $(VENV)/.bench    ## see that the benchmarks run

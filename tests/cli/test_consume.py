@@ -154,6 +154,7 @@ class TestInAGroup:
             seen += done.lines
         assert sorted(seen, key=int) == [str(n) for n in range(30)]
 
+    @pytest.mark.alone  # both have to start in the time that they have
     def test_two_share_the_messages(self, cluster: Cluster) -> None:
         produce(cluster, "G2", "first")
         with (

@@ -84,7 +84,7 @@ class Meanwhile:
 
     def _is_reading(self) -> bool:
         infos = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
-        return any(info is not None and info.numActiveTasks == QUEUES for info in infos)
+        return any(info is not None and info.numActiveTasks for info in infos)
 
 
 def wait_for(condition: Callable[[], bool], what: str, *, timeout_s: float = 60.0) -> None:

@@ -84,6 +84,7 @@ def test_a_lite_consumer_polls_seeks_commits_and_pauses(
     with java.lite_consumer(fresh_group(), namesrv=cluster.namesrv, queues=[queue]) as assigned:
         assigned.seek(queue, "begin")
         assert texts(assigned.poll(at_least=10)) == numbers(10)
+        time.sleep(0.5)  # until the next pull is held
         assigned.pause(queue)
         producer.send(message(topic, "answers the pull that was already held"), queue=queue)
         assert len(assigned.poll()) == 1

@@ -33,7 +33,7 @@ KILLS = int(os.environ.get("BROKER_KILLS", "5"))  # with each way to flush
 TOPICS = ("Orders", "Payments")
 QUEUES = 4
 PRODUCERS = 3
-MESSAGES = 1500  # of each producer, between two kills
+MESSAGES = 2500  # of each producer, between two kills
 KILL_WITHIN_S = 0.2  # of the first answer
 SIZES = Sizes(log_file=1 << 20, queue_file=20 * 1000, slots=500, entries=2000)
 CONF = f"""brokerName=broker-a

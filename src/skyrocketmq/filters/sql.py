@@ -13,8 +13,7 @@ from typing import Final
 from skyrocketmq.filters.sql_compile import Condition, Values, compile_condition
 from skyrocketmq.filters.sql_errors import SqlError
 from skyrocketmq.filters.sql_parser import parse_sql
-from skyrocketmq.filters.sql_quick import can_be_quick, layout_of
-from skyrocketmq.filters.sql_scan import SCAN_ALL, Layout, RecordScan
+from skyrocketmq.filters.sql_quick import SCAN_ALL, Layout, RecordScan, can_be_quick, layout_of
 from skyrocketmq.wire.properties import decode_properties, find_property
 
 __all__ = ["KEPT_MAX", "SqlFilter", "compile_sql"]

@@ -3,10 +3,10 @@ r"""SQL92 at speed: an expression as one Python function, made for messages whos
 A producer writes the same properties in the same order into each of its messages. For such a *layout* (which names, in
 which order) all of an expression but the values is known beforehand: where each value stands, and which properties are
 missing. So a regular expression takes the values out of the text in one go, and what is left of the expression is
-compiled to a line of Python without any unknown in it (`sql_scan` makes functions of the two):
+compiled to a line of Python without any unknown in it:
 
     price > 0.5 AND region = 'north' AND color IS NULL      (messages with `id`, `region` and `price`)
-    [^\x02prc][^\x02]*\x02region\x01([^\x02]+)\x02price\x01([-0-9.]{1,16})
+    [^\x02prc][^\x02]*\x02region\x01([^\x02]+)\x02price\x01(-?[0-9]{1,15}(?:\.[0-9]{0,15})?)\Z
     float(v1) > c0 and v0 == c1
 
 Rule 1: the general way (`sql_compile`) decides what an expression means, and is asked wherever something is not plain:
@@ -19,31 +19,93 @@ Rule 3: a pattern has no two ways to match a text, so that a text which does not
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from struct import Struct
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from skyrocketmq.filters.sql_compile import number_of
 from skyrocketmq.filters.sql_nodes import Equal, IsIn, IsNull, Junction, Literal, Node, Not, Order, Property, Truth
-from skyrocketmq.filters.sql_scan import Layout, make_layout
 from skyrocketmq.filters.sql_tokens import Number, NumberKind
+from skyrocketmq.wire.records import HEAD_BYTES
 
-__all__ = ["can_be_quick", "layout_of"]
+__all__ = ["SCAN_ALL", "Layout", "RecordScan", "can_be_quick", "layout_of"]
 
 CONDITIONS_MAX: Final = 64  # of an expression that is made quick: longer ones would take long to compile
 FIELDS_MAX: Final = 64  # of a layout
 
+RecordScan: TypeAlias = Callable[
+    [
+        Iterable[tuple[int, int, int]],  # cells: log offset, size, tags code
+        "memoryview | bytes",  # a file of the log
+        int,  # its first log offset
+        int,  # what may be looked at begins here
+        int,  # and ends here
+        int,  # the bytes of a record, with hosts of IPv4, beside its body and its properties
+        int,  # how many are wanted
+        "list[tuple[int, int, int]]",  # gets what was found: how many cells were looked at, log offset, size
+        Callable[["memoryview | bytes"], bool],  # asked of each record that is not plain
+    ],
+    int,
+]
+"""Looks at the records of cells, one after the other, and returns at how many; it ends at the first outside."""
+
 _VALUES: Final[dict[NumberKind | None, bytes]] = {
     None: rb"[^\x02]+",
-    NumberKind.INT: rb"[-0-9]{1,9}",
-    NumberKind.LONG: rb"[-0-9]{1,18}",
-    NumberKind.DOUBLE: rb"[-0-9.]{1,16}",
+    NumberKind.INT: rb"-?[0-9]{1,9}",
+    NumberKind.LONG: rb"-?[0-9]{1,18}",
+    NumberKind.DOUBLE: rb"-?[0-9]{1,15}(?:\.[0-9]{0,15})?",
 }
 _STRICTEST_FIRST: Final = (NumberKind.INT, NumberKind.LONG, NumberKind.DOUBLE, None)
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_flag_and_length: Final = Struct(">i44xi").unpack_from  # of a record's head, from its system flag on
+_SYS_FLAG_AT: Final = 36
+assert HEAD_BYTES == _SYS_FLAG_AT + 52, "the body's length is the last field of a head"
+
+_TEST: Final = """
+def test(text, start, end):
+    found = match(text, start, end)
+    if found is None:
+        return None
+    {values}
+    return {condition}
+"""
+_SCAN: Final = """
+def scan(cells, view, begin, low, high, fixed_bytes, left, places, ask):
+    looked = 0
+    for looked, (position, size, _) in enumerate(cells, 1):
+        if not low <= position <= high - size:
+            return looked - 1
+        at = position - begin
+        flag, body_bytes = flag_and_length(view, at + 36)
+        found = None if flag & 0x30 else match(view, at + fixed_bytes + body_bytes, at + size)
+        if found is None:
+            if not ask(view[at : at + size]):
+                continue
+        else:
+            {values}
+            if not ({condition}):
+                continue
+        places.append((looked, position, size))
+        left -= 1
+        if not left:
+            break
+    return looked
+"""
+
+
+class Layout(NamedTuple):
+    """An expression made for one layout. `test(text, start, end)` is None where the text has another one."""
+
+    test: Callable[[bytes, int, int], bool | None]
+    scan: RecordScan
 
 
 class _NotPlain(Exception):
     """This part of an expression is left to the general way."""
+
+
+def _never(text: object, start: int, end: int) -> None:
+    """Matches nothing."""
 
 
 def can_be_quick(node: Node, *, condition_count: int) -> bool:
@@ -67,15 +129,11 @@ def layout_of(node: Node, names: Iterable[str], properties: bytes) -> Layout | N
     try:
         condition = writer.write(node, unknown=False)
         pattern = _pattern(field_names, wanted, writer.kinds)
-        layout = make_layout(
-            pattern,
-            condition,
-            values=writer.value_names(),
-            hoisted={name: text for text, name in writer.hoisted().items()},
-            constants=writer.constants,
-            needle=_needle(node),
-        )
-        return None if layout.test(properties, 0, len(properties)) is None else layout
+        match = re.compile(pattern, re.DOTALL).match
+        if match(properties) is None:
+            return None
+        source = (_TEST + _SCAN).format(values=_values(writer), condition=condition)
+        return _made(source, writer.constants, match)
     except (_NotPlain, RecursionError, SyntaxError, MemoryError, re.error):
         return None  # the compilers have limits of their own
 
@@ -95,17 +153,26 @@ def _pattern(field_names: list[bytes], wanted: set[bytes], kinds: Mapping[str, s
             parts.append(rb"%b\x01[^\x02]*" % re.escape(name))
         else:
             parts.append(rb"[^\x02%b][^\x02]*" % firsts)  # whatever it is, it is no property of the expression
-    return rb"\x02".join(parts)
+    return rb"\x02".join(parts) + rb"\Z"
 
 
-def _needle(node: Node) -> bytes | None:
-    """A text that stands in the properties of every message that matches, if one is plain to see."""
-    match node:
-        case Junction(True, nodes):
-            return max(filter(None, map(_needle, nodes)), key=len, default=None)
-        case Equal(Property(name), Literal(str(text))) | Equal(Literal(str(text)), Property(name)):
-            return name.encode() + b"\x01" + _encoded(text)
-    return None
+def _values(writer: _Writer) -> str:
+    """The values out of a match; numbers that are compared more than once are made once."""
+    names = writer.value_names()
+    if not names:
+        return "pass"
+    made = [f"; {name} = {text}" for text, name in writer.hoisted().items()]
+    return "".join(f"{name}, " for name in names) + "= found.groups()" + "".join(made)
+
+
+def _made(source: str, constants: Mapping[str, object], match: object) -> Layout:
+    scope: dict[str, Any] = {**constants, "match": match, "flag_and_length": _flag_and_length}
+    exec(compile(source, "<sql92>", "exec"), scope)  # made here, of nothing but numbered names
+    return Layout(scope["test"], scope["scan"])
+
+
+SCAN_ALL: Final = _made((_TEST + _SCAN).format(values="pass", condition="True"), {}, _never).scan
+"""Asks of every record: for expressions that are not quick, and before a layout is known."""
 
 
 class _AllPresent(dict[str, int]):

@@ -9,13 +9,13 @@ Rule 2: as there, one pull looks at some hundred messages if few of them match.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from skyrocketmq.filters import RecordScan
 from skyrocketmq.store.cold_reads import ColdRange
 from skyrocketmq.store.commit_log import CommitLog
-from skyrocketmq.store.consume_queue import CELL, ConsumeQueue
+from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, ConsumeQueue
 from skyrocketmq.store.intact import is_intact
 from skyrocketmq.store.reading import SCAN_CELLS_MIN, Buffer, GetResult, ReadLimits
 from skyrocketmq.store.statuses import GetStatus
@@ -23,7 +23,12 @@ from skyrocketmq.wire.records import RECORD_BYTES_MIN
 
 __all__ = ["read_filtered"]
 
-LOOK_MIN: Final = 8  # cells, of one look
+FIRST_LOOK: Final = 4  # times what is asked for: further cells are read only if these do not suffice
+_cell_at: Final = CELL.unpack_from
+
+
+class _DamagedError(Exception):
+    """A record of an earlier process is not what it was: the careful way finds out, and says so."""
 
 
 def read_filtered(
@@ -44,18 +49,17 @@ def read_filtered(
     wanted = max(min(count_max, limits.count_max), 1)
     scan_count = min(max(SCAN_CELLS_MIN, wanted), scan_max)
     looked = 0
-    taken: list[tuple[int, int, int]] = []  # cells
-    places: list[int] = []  # of these, from `offset` on
+    places: list[tuple[int, int, int]] = []  # cells looked at with this one, log offset, size
     view: memoryview | None = None
-    position = begin = 0
-    while looked < scan_count and len(taken) < wanted and offset + looked < max_offset:
-        # First as many as are wanted; then as many as it takes if the rest match as often as these did.
-        count = (wanted - len(taken)) * looked // len(taken) if taken else max(wanted, 3 * looked)
-        data = queue.peek_cells(offset + looked, min(max(count, LOOK_MIN), scan_count - looked))
-        if not data or isinstance(data, ColdRange):
+    position = begin = end = 0
+    while looked < scan_count and len(places) < wanted and offset + looked < max_offset:
+        count = min(FIRST_LOOK * wanted if not looked else scan_count, scan_count - looked)
+        cells = queue.peek_cells(offset + looked, count)
+        if not cells or isinstance(cells, ColdRange):
             break
-        cells = list(CELL.iter_unpack(data))
-        first, end = cells[0][0], cells[-1][0] + cells[-1][1]
+        first = _cell_at(cells)[0]
+        last, last_size, _ = _cell_at(cells, len(cells) - CELL_BYTES)
+        end = last + last_size
         following = log.warm_view(first, end)
         if (
             following is None
@@ -64,39 +68,41 @@ def read_filtered(
         ):
             break
         view, begin = following, first - first % log.file_bytes
-        if first < log.own_from and not _are_intact(view, begin, cells):
+        found: list[tuple[int, int, int]] = []
+        try:
+            passed = scan(
+                CELL.iter_unpack(cells) if first >= log.own_from else _intact_cells(view, begin, cells),
+                view,
+                begin,
+                first,
+                end,
+                RECORD_BYTES_MIN + len(queue.topic.encode()),
+                wanted - len(places),
+                found,
+                matches,
+            )
+        except _DamagedError:
             return None
-        passed, found = scan(
-            cells,
-            view,
-            begin,
-            first,
-            end,
-            RECORD_BYTES_MIN + len(queue.topic.encode()),
-            wanted - len(taken),
-            matches,
-        )
         if not passed:
             break
-        taken += [cells[number] for number in found]
-        places += [looked + number for number in found]
-        position = cells[passed - 1][0]
+        places += [(looked + number, at, size) for number, at, size in found] if looked else found
+        position = _cell_at(cells, (passed - 1) * CELL_BYTES)[0]
         looked += passed
     if not looked or view is None:
         return None
     behind = log.max_offset - position
-    if not taken:
+    if not places:
         return GetResult(GetStatus.NO_MATCHED_MESSAGE, offset + looked, min_offset, max_offset, behind_bytes=behind)
-    taken_bytes = sum([size for _, size, _ in taken])
+    taken_bytes = sum([size for _, _, size in places])
     if taken_bytes > limits.bytes_max:
-        taken, taken_bytes = _within(taken, limits.bytes_max)
-        looked = places[len(taken) - 1] + 1
+        places, taken_bytes = _within(places, limits.bytes_max)
+        looked = places[-1][0]
     part: Buffer
-    first, last_end = taken[0][0], taken[-1][0] + taken[-1][1]
+    first, last_end = places[0][1], places[-1][1] + places[-1][2]
     if last_end - first == taken_bytes:  # they lie together
         part = view[first - begin : last_end - begin]
     else:
-        part = b"".join([view[at - begin : at - begin + size] for at, size, _ in taken])
+        part = b"".join([view[at - begin : at - begin + size] for _, at, size in places])
     return GetResult(
         GetStatus.FOUND,
         offset + looked,
@@ -104,22 +110,26 @@ def read_filtered(
         max_offset,
         (part,),
         taken_bytes,
-        len(taken),
+        len(places),
         False,
         behind,
     )
 
 
-def _within(cells: list[tuple[int, int, int]], bytes_max: int) -> tuple[list[tuple[int, int, int]], int]:
-    """The first cells, as many as the limit allows, but one at least; and the bytes of their records."""
+def _within(places: list[tuple[int, int, int]], bytes_max: int) -> tuple[list[tuple[int, int, int]], int]:
+    """The first places, as many as the limit allows, but one at least; and their bytes."""
     taken_bytes = 0
-    for count, (_, size, _) in enumerate(cells):
+    for count, (_, _, size) in enumerate(places):
         if count and taken_bytes + size > bytes_max:
-            return cells[:count], taken_bytes
+            return places[:count], taken_bytes
         taken_bytes += size
-    return cells, taken_bytes
+    return places, taken_bytes
 
 
-def _are_intact(view: memoryview, begin: int, cells: list[tuple[int, int, int]]) -> bool:
-    """Whether records of an earlier process are what they were; if not, the careful way finds out, and says so."""
-    return all(is_intact(view, position - begin, size, position) for position, size, _ in cells)
+def _intact_cells(view: memoryview, begin: int, cells: bytes) -> Iterator[tuple[int, int, int]]:
+    """The cells of records that an earlier process wrote, which are looked at first."""
+    for cell in CELL.iter_unpack(cells):
+        position, size, _ = cell
+        if not is_intact(view, position - begin, size, position):
+            raise _DamagedError
+        yield cell

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from skyrocketmq.errors import IllegalArgument, NetError, NoRoute
 from skyrocketmq.ports import SystemClock
 from skyrocketmq.spark.jobs.archive_state import CONTROL, plan_merges
-from skyrocketmq.spark.jobs.arguments import names_of
+from skyrocketmq.spark.jobs.arguments import add_following_arguments, names_of
 from skyrocketmq.spark.jobs.control import Control, JobResult, JobStopped
 from skyrocketmq.spark.jobs.folder import open_folder
 from skyrocketmq.spark.jobs.following import Following, choice_of
@@ -182,21 +182,7 @@ def _check(*, interval_s: float, batch_rows: int, file_bytes: int, merge_count: 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", help="the archive: a directory, or a URL of a file system that Spark knows")
-    parser.add_argument("--topics", metavar="NAME[,NAME]", help="the topics")
-    parser.add_argument("--pattern", metavar="REGEX", help="instead: a regular expression for whole names of topics")
-    parser.add_argument(
-        "--starting",
-        default="earliest",
-        metavar="PLACE",
-        help="where a topic begins that is new to the archive: earliest, latest, or milliseconds since 1970",
-    )
-    parser.add_argument("--continuous", action="store_true", help="go on until it is stopped")
-    parser.add_argument(
-        "--interval", type=float, default=60.0, metavar="SECONDS", help="how long to wait for more (default: 60)"
-    )
-    parser.add_argument(
-        "--batch-rows", type=int, default=BATCH_ROWS, metavar="N", help="messages of one batch (default: %(default)s)"
-    )
+    add_following_arguments(parser, new_to="to the archive", interval_s=60.0, batch_rows=BATCH_ROWS)
     parser.add_argument(
         "--file-bytes", type=int, default=FILE_BYTES, metavar="N", help="the size of merged files (default: 128 MiB)"
     )

@@ -1,13 +1,42 @@
-"""What several jobs read from the command line: names, pairs and moments. Bad ones are named, with what to write."""
+"""What several jobs read from the command line: names, pairs, moments, and how topics are followed.
+
+Bad ones are named, with what to write.
+"""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from skyrocketmq.errors import IllegalArgument
 
-__all__ = ["moment_ms", "names_of", "pairs_of"]
+__all__ = ["add_following_arguments", "moment_ms", "names_of", "pairs_of"]
+
+
+def add_following_arguments(
+    parser: argparse.ArgumentParser, *, new_to: str, interval_s: float, batch_rows: int
+) -> None:
+    """Of jobs that read topics from where they were on, once or without end; `new_to` says where a topic is new."""
+    parser.add_argument("--topics", metavar="NAME[,NAME]", help="the topics")
+    parser.add_argument("--pattern", metavar="REGEX", help="instead: a regular expression for whole names of topics")
+    parser.add_argument(
+        "--starting",
+        default="earliest",
+        metavar="PLACE",
+        help=f"where a topic begins that is new {new_to}: earliest, latest, or milliseconds since 1970",
+    )
+    parser.add_argument("--continuous", action="store_true", help="go on until it is stopped")
+    parser.add_argument(
+        "--interval",
+        type=float,
+        default=interval_s,
+        metavar="SECONDS",
+        help="how long to wait for more (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--batch-rows", type=int, default=batch_rows, metavar="N", help="messages of one batch (default: %(default)s)"
+    )
 
 
 def names_of(text: str | None) -> list[str]:

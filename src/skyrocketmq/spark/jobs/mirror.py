@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from skyrocketmq.errors import IllegalArgument, NetError, NoRoute
 from skyrocketmq.model import MessageQueue
-from skyrocketmq.spark.jobs.arguments import names_of, pairs_of
+from skyrocketmq.spark.jobs.arguments import add_following_arguments, names_of, pairs_of
 from skyrocketmq.spark.jobs.control import Control, JobResult, JobStopped
 from skyrocketmq.spark.jobs.copying import (
     MIRRORED_FROM,
@@ -235,21 +235,7 @@ class _Run:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", required=True, metavar="ADDRESS[;ADDRESS]", help="the name servers of the target")
     parser.add_argument("--checkpoint", required=True, metavar="DIR", help="where it is written down how far it is")
-    parser.add_argument("--topics", metavar="NAME[,NAME]", help="the topics")
-    parser.add_argument("--pattern", metavar="REGEX", help="instead: a regular expression for whole names of topics")
-    parser.add_argument(
-        "--starting",
-        default="earliest",
-        metavar="PLACE",
-        help="where a topic begins that is new here: earliest, latest, or milliseconds since 1970",
-    )
-    parser.add_argument("--continuous", action="store_true", help="go on until it is stopped")
-    parser.add_argument(
-        "--interval", type=float, default=5.0, metavar="SECONDS", help="how long to wait for more (default: 5)"
-    )
-    parser.add_argument(
-        "--batch-rows", type=int, default=BATCH_ROWS, metavar="N", help="messages of one batch (default: %(default)s)"
-    )
+    add_following_arguments(parser, new_to="here", interval_s=5.0, batch_rows=BATCH_ROWS)
     parser.add_argument("--rate", type=float, metavar="N", help="at most so many messages a second")
     parser.add_argument("--no-create", action="store_true", help="a topic that the target lacks is an error")
     parser.add_argument("--origin", action="store_true", help="say in properties where each message comes from")

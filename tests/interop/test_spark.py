@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,6 +25,10 @@ from skyrocketmq.spark.sink import Written
 from skyrocketmq.spark.source import RocketMQDataSource
 from skyrocketmq.spark.stream import RocketMQStreamReader
 from tests.interop.apache import Apache, Server
+from tests.spark.conftest import spark as spark  # the fixture
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.interop
 
@@ -158,3 +163,30 @@ def check_return(namesrv: str, broker: Server, monkeypatch: pytest.MonkeyPatch) 
     columns = [batch.column("body") for batch in found if isinstance(batch, pa.RecordBatch)]
     bodies = [int(body) for column in columns for body in column.to_pylist()]
     assert sorted(bodies) == list(range(COUNT))
+
+
+@pytest.mark.timeout(240)
+def test_a_real_spark_reads_and_writes_on_apaches_broker(apache: Apache, spark: SparkSession, tmp_path: Path) -> None:
+    with apache.namesrv() as namesrv, apache.broker(namesrv=namesrv.address, name="broker-a"):
+        with Producer("first", namesrv=namesrv.address, send_timeout_s=30) as producer:
+            for topic in ("Rows", "Copies"):
+                producer.send(Message(topic, b"0"))  # makes the topic
+        options = {"namesrv": namesrv.address}
+        rows = spark.range(1, COUNT).selectExpr("cast(id as string) as body", "if(id % 2 = 1, 'odd', 'even') as tags")
+        rows.write.format("rocketmq").options(**options, topic="Rows").mode("append").save()
+
+        read = spark.read.format("rocketmq").options(**options, subscribe="Rows").load()
+        assert sorted(int(row.body) for row in read.select("body").collect()) == list(range(COUNT))
+        odd = read.where("tags = 'odd'").select("body").collect()
+        assert sorted(int(row.body) for row in odd) == list(range(1, COUNT, 2))
+
+        stream = spark.readStream.format("rocketmq").options(**options, subscribe="Rows", startingOffsets="earliest")
+        writing = stream.load().select("body", "tags").writeStream.format("rocketmq")
+        copied = writing.options(
+            **options, topic="Copies", mode="effectively-once", checkpointLocation=str(tmp_path / "checkpoint")
+        )
+        for _ in range(2):  # the second time there is nothing left to do
+            copied.trigger(availableNow=True).start().awaitTermination()
+        copies = spark.read.format("rocketmq").options(**options, subscribe="Copies").load()
+        found = sorted(int(row.body) for row in copies.select("body").collect())
+        assert found == sorted([0, *range(COUNT)])  # each once, and the one that made the topic

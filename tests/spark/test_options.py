@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 pytest.importorskip("pyarrow", reason="the pipeline needs pyarrow: pip install skyrocketmq[spark]")
 
 from skyrocketmq import MessageQueue
+from skyrocketmq.client.outgoing import Compression
 from skyrocketmq.errors import IllegalArgument
+from skyrocketmq.model import CompressionType
 from skyrocketmq.spark.options import SinkOptions, SourceOptions
 from skyrocketmq.spark.places import EARLIEST, LATEST, Places, offsets_from_json, offsets_to_json
 
@@ -130,8 +132,23 @@ def test_a_stream_has_no_end_and_limits_that_fit() -> None:
 def test_the_sink_has_options_of_its_own() -> None:
     options = SinkOptions.parse({"namesrv": "one:9876", "topic": "Out", "window": "2", "batchBytes": "1000"})
     assert (options.topic, options.window, options.batch_bytes) == ("Out", 2, 1000)
+    assert options.compression == Compression(4096, CompressionType.ZLIB, 5), "as the producer's"
     with pytest.raises(IllegalArgument, match="the sink has no option 'subscribe'"):
         SinkOptions.parse({"namesrv": "one:9876", "subscribe": "Out"})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"compression": "gzip"}, "the compression 'gzip' is not known: use one of lz4, zstd, zlib"),
+        ({"compressLevel": "10"}, "10 is not from 0 to 9, as ZLIB has"),
+        ({"compressFromBytes": "4k"}, "compressFromBytes is '4k': a whole number is expected"),
+        ({"compression": "none", "compressLevel": "3"}, "compressLevel cannot be used here: compression is none"),
+    ],
+)
+def test_a_compression_that_cannot_be_is_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(IllegalArgument, match=message):
+        SinkOptions.parse({"namesrv": "one:9876", "topic": "Out"} | options)
 
 
 places = st.dictionaries(

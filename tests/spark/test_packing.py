@@ -13,7 +13,7 @@ import pyarrow as pa
 from skyrocketmq import Message
 from skyrocketmq.client.outgoing import pack_message
 from skyrocketmq.model.property_text import decode_properties
-from skyrocketmq.spark.packing import pack_rows
+from skyrocketmq.spark.packing import pack_rows, split_by_size
 from skyrocketmq.wire.batches import decode_batch
 from skyrocketmq.wire.ids import UniqueIdGenerator
 
@@ -80,6 +80,14 @@ def test_packed_rows_are_what_the_client_makes_of_them(columns: dict[str, list[A
 )
 def test_rows_that_may_not_be_messages_are_left_to_the_general_way(columns: dict[str, list[Any]]) -> None:
     assert pack_rows(table(**columns), new_ids(), now_ms=NOW_MS) is None
+
+
+def test_rows_are_split_by_the_size_of_their_bodies() -> None:
+    rows = table(body=[b"12345", None, b"1234", b"123456"], tags=["a", "b", "c", "d"])
+    small, large = split_by_size(rows, 5)
+    assert (small.column("tags").to_pylist(), large.column("tags").to_pylist()) == (["b", "c"], ["a", "d"])
+    small, large = split_by_size(rows, 7)
+    assert (small.num_rows, large.num_rows) == (4, 0)
 
 
 def test_every_row_has_an_id_of_its_own() -> None:

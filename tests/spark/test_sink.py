@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import random
 import time
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -19,6 +20,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from skyrocketmq import Message, MessageView
 from skyrocketmq.blocking import Producer
 from skyrocketmq.errors import IllegalArgument, NetError, NoRoute
+from skyrocketmq.model import CompressionType
+from skyrocketmq.model.flags import BODY_COMPRESSED
 from skyrocketmq.spark import sink
 from skyrocketmq.spark.cluster import Cluster
 from skyrocketmq.spark.link import LinkSettings
@@ -28,6 +31,7 @@ from skyrocketmq.spark.sink import RocketMQStreamWriter, RocketMQWriter, Written
 from skyrocketmq.spark.source import RocketMQDataSource
 from skyrocketmq.testing import BlockingCluster, LocalCluster
 from skyrocketmq.testing.link import Direction, FaultyConnection
+from skyrocketmq.wire.compression import compression_type
 
 ONCE = {"mode": "effectively-once"}
 KINDS = {
@@ -179,12 +183,53 @@ def test_a_row_that_cannot_be_a_message_is_named(
 
 
 def test_what_the_broker_refuses_is_an_error_that_says_what_was_written(cluster: BlockingCluster, topic: str) -> None:
-    rows = table(body=[b"small", b"x" * 400_000])
+    rows = table(body=[b"small", random.Random(1).randbytes(400_000)])
     with pytest.raises(WriteFailed, match=r"1 messages for .* could not be written.*\n?.*1 messages of this task"):
-        write(cluster, rows, topic=topic, window="1", batchBytes="1")
+        write(cluster, rows, topic=topic, window="1", batchBytes="1", compression="none")
     assert bodies(cluster, topic) == ["small"]
-    with pytest.raises(IllegalArgument, match="the body has 5242880 bytes"):
-        write(cluster, table(body=[b"x" * (5 << 20)]), topic=topic)
+    with pytest.raises(WriteFailed, match=r"cannot be a message .* its body has 17825792 bytes, and 16777216 is"):
+        write(cluster, table(body=[bytes(17 << 20)]), topic=topic)
+    with pytest.raises(WriteFailed, match=r"could not be written, .* a frame of 16777\d+ bytes, the limit is 16777216"):
+        write(cluster, table(body=[bytes(16 << 20)]), topic=topic, compression="none")
+
+
+LARGE = b"compressible " * 50_000  # more than these brokers take, as it is
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "is_small_compressed"),
+    [
+        ({}, CompressionType.ZLIB, False),
+        ({"compression": "zstd", "compressLevel": "19"}, CompressionType.ZSTD, False),
+        ({"compression": "lz4", "compressFromBytes": "5"}, CompressionType.LZ4, True),
+        ({"compressLevel": "1", "ratePerTask": "1000000"}, CompressionType.ZLIB, False),  # not by columns
+    ],
+)
+def test_large_bodies_are_compressed_and_small_ones_travel_together(
+    cluster: BlockingCluster, topic: str, options: dict[str, str], kind: CompressionType, is_small_compressed: bool
+) -> None:
+    rows = table(body=[b"small", LARGE, b"sm", b"also small", LARGE], tags=["a", "b", "c", "d", "e"])
+    assert write(cluster, rows, topic=topic, **options) == Written(5)
+    by_tags = {message.tags: message for message in cluster.messages(topic)}
+    assert [by_tags[tags].body for tags in "abcde"] == rows.column("body").to_pylist()
+    large = by_tags["b"].sys_flag
+    assert (large & BODY_COMPRESSED, compression_type(large)) == (BODY_COMPRESSED, kind)
+    assert [by_tags[tags].sys_flag for tags in "acd"] == [
+        large if is_small_compressed else 0,
+        0,
+        large if is_small_compressed else 0,
+    ]
+    together = {by_tags[tags].queue for tags in ("c" if is_small_compressed else "acd")}
+    assert len(together) == 1, "what is small is one batch"
+
+
+def test_rows_with_a_sharding_key_keep_their_order_whatever_their_size(cluster: BlockingCluster, topic: str) -> None:
+    texts = [f"k {number} {'x' * (5000 if number % 3 == 1 else 1)}" for number in range(30)]
+    rows = table(body=texts, sharding_key=["k"] * 30)
+    assert write(cluster, rows, topic=topic) == Written(30)
+    messages = sorted(cluster.messages(topic, count=30), key=lambda message: message.queue_offset)
+    assert [message.body.decode() for message in messages] == texts
+    assert [bool(message.sys_flag & BODY_COMPRESSED) for message in messages] == [n % 3 == 1 for n in range(30)]
 
 
 def test_a_broker_that_goes_away_is_gone_round_or_waited_for(cluster: BlockingCluster, topic: str) -> None:
@@ -351,11 +396,13 @@ def losing_answers(cluster: BlockingCluster, topic: str) -> Iterator[pa.RecordBa
 SENT = sorted(f"{part} {number}" for part in ("first", "second", "third") for number in range(6))
 
 
+@pytest.mark.parametrize("compress_from", ["4096", "0"], ids=["together", "each compressed"])
 def test_what_a_broker_stored_without_saying_so_is_not_sent_again(
-    cluster: BlockingCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+    cluster: BlockingCluster, topic: str, monkeypatch: pytest.MonkeyPatch, compress_from: str
 ) -> None:
     monkeypatch.setattr(sink, "task_place", lambda: TaskPlace(None, 0, 0))
-    task = writer(cluster, table(body=["x"]), topic=topic, batchBytes="300", sinkId="cut off", **ONCE)
+    options = {"batchBytes": "300", "compressFromBytes": compress_from, "sinkId": "cut off", **ONCE}
+    task = writer(cluster, table(body=["x"]), topic=topic, **options)
     assert task.write(losing_answers(cluster, topic)) == Written(len(SENT))
     assert bodies(cluster, topic) == SENT
 

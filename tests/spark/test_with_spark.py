@@ -177,6 +177,20 @@ def test_rows_are_written_and_read_back(spark: SparkSession, cluster: BlockingCl
         ).save()
 
 
+def test_a_body_that_fits_only_compressed_is_read_and_written(spark: SparkSession, cluster: BlockingCluster) -> None:
+    cluster.create_topic("Large", queues=1)
+    cluster.create_topic("Large-copies", queues=1)
+    body = bytes(range(256)) * (24 << 10)  # 6 MiB, and brokers take 4
+    with Producer("large", namesrv=cluster.namesrv, message_bytes_max=8 << 20) as producer:
+        producer.send(Message("Large", body))
+        producer.send(Message("Large", b"small"))
+    writing = read(spark, cluster, "Large").select("body").write.format("rocketmq").mode("append")
+    writing = writing.options(compressFromBytes=5000, compression="zstd", compressLevel=3)
+    writing.options(namesrv=cluster.namesrv, topic="Large-copies").save()
+    copies = read(spark, cluster, "Large-copies").select("body", "sys_flag").collect()
+    assert {(bytes(row.body), row.sys_flag) for row in copies} == {(body, 0x201), (b"small", 0)}
+
+
 def test_a_query_whose_checkpoint_was_deleted_writes_its_rows_again(
     spark: SparkSession, cluster: BlockingCluster, tmp_path: Path
 ) -> None:

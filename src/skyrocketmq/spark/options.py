@@ -15,13 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
+from skyrocketmq.client.outgoing import Compression
 from skyrocketmq.errors import IllegalArgument
-from skyrocketmq.model import MessageQueue
+from skyrocketmq.model import CompressionType, MessageQueue
 from skyrocketmq.model.properties import KEY_SEPARATOR
 from skyrocketmq.net import ClientTls
 from skyrocketmq.spark.link import LinkSettings
 from skyrocketmq.spark.places import EARLIEST, LATEST, Places, offsets_from_json, queues_from_json
 from skyrocketmq.spark.pulling import PullOptions
+from skyrocketmq.wire.compression import COMPRESS_FROM_BYTES, COMPRESS_LEVEL
 
 __all__ = ["SinkOptions", "SourceOptions", "Texts"]
 
@@ -66,6 +68,9 @@ _SINK: Final = (
     "topic",
     "group",
     "batchBytes",
+    "compressFromBytes",
+    "compression",
+    "compressLevel",
     "window",
     "ratePerTask",
     "mode",
@@ -161,6 +166,7 @@ class SinkOptions:
     group: str = DEFAULT_GROUP
     retry_count_max: int = 10
     batch_bytes: int = 256 * 1024
+    compression: Compression | None = None  # none: bodies travel as they are
     window: int = 8  # requests under way
     is_once: bool = False  # mode=effectively-once
     id_columns: tuple[str, ...] = ()
@@ -194,6 +200,7 @@ class SinkOptions:
             group=texts.find("group") or DEFAULT_GROUP,
             retry_count_max=texts.read("retries", _whole, 10),
             batch_bytes=texts.count("batchBytes") or 256 * 1024,
+            compression=_compression(texts),
             window=texts.count("window") or 8,
             is_once=is_once,
             id_columns=texts.read("idColumns", _names, ()),
@@ -201,6 +208,19 @@ class SinkOptions:
             epoch=texts.read("sinkEpoch", _whole, None),
             rate_per_task=texts.read("ratePerTask", _rate, None),
         )
+
+
+def _compression(texts: Texts) -> Compression | None:
+    """Which bodies are compressed, and how; the defaults are those of the producer."""
+    kind = texts.find("compression") or CompressionType.ZLIB.name
+    if kind.lower() == "none":
+        texts.forbid("compression is none", "compressFromBytes", "compressLevel")
+        return None
+    return Compression.checked(
+        texts.read("compressFromBytes", _whole, COMPRESS_FROM_BYTES),
+        kind,
+        texts.read("compressLevel", _whole, COMPRESS_LEVEL),
+    )
 
 
 class Texts:

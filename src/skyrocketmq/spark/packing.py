@@ -22,7 +22,7 @@ from skyrocketmq.wire.batches import ENTRY_BYTES_MIN
 from skyrocketmq.wire.ids import UniqueIdGenerator
 from skyrocketmq.wire.properties import PROPERTIES_BYTES_MAX
 
-__all__ = ["COLUMNS", "PackedRows", "pack_rows"]
+__all__ = ["COLUMNS", "PackedRows", "pack_rows", "split_by_size"]
 
 COLUMNS: Final = frozenset({"body", "tags", "keys"})
 IDS_AT_ONCE_MAX: Final = 32_768  # half of what an id can count within a millisecond
@@ -46,6 +46,15 @@ class PackedRows:
 
     def __len__(self) -> int:
         return len(self.places) - 1
+
+
+def split_by_size(batch: pa.RecordBatch, large_bytes: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """The rows with bodies below a size, and the others."""
+    body_bytes = pc.binary_length(batch.column("body"))
+    if (pc.max(body_bytes).as_py() or 0) < large_bytes:
+        return batch, batch.slice(0, 0)
+    is_large = pc.fill_null(pc.greater_equal(body_bytes, large_bytes), False)
+    return batch.filter(pc.invert(is_large)), batch.filter(is_large)
 
 
 def pack_rows(batch: pa.RecordBatch, ids: UniqueIdGenerator, *, now_ms: int) -> PackedRows | None:

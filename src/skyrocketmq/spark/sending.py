@@ -7,6 +7,8 @@ Rule 3: after a failure of the network what was under way is sent again, elsewhe
 have been stored the first time: at least once. Who wants it once gives `stored`, which is asked before: until the
 broker can say what it has, nothing is sent again, neither there nor elsewhere.
 Rule 4: memory is bounded: one batch for each queue that is chosen, two for each topic, and the window.
+Rule 5: a body from the size on that is compressed travels alone, since a batch says of none of its messages that it is
+compressed; so does a message with a delay. Those of its queue that came before it are sent before it.
 """
 
 from __future__ import annotations
@@ -22,36 +24,33 @@ import numpy as np
 import pyarrow as pa
 
 from skyrocketmq.client.identity import local_ip
-from skyrocketmq.client.outgoing import Outgoing, SendFrames, join_packed, pack_message
-from skyrocketmq.client.selectors import select_by_hash
+from skyrocketmq.client.outgoing import Outgoing, SendFrames, compressed, join_packed, pack_message
 from skyrocketmq.client.send_result import read_send_result
 from skyrocketmq.client.sending import FAILED_CODES
-from skyrocketmq.errors import BrokerError, MQError, NetError, NoRoute
+from skyrocketmq.errors import BrokerError, FrameTooLarge, MQError, NetError
 from skyrocketmq.model import Message, MessageQueue
 from skyrocketmq.model.hosts import pack_host
 from skyrocketmq.model.names import AUTO_CREATE_TOPIC
 from skyrocketmq.model.properties import WAIT
 from skyrocketmq.ports import SystemClock, pause
+from skyrocketmq.spark.choosing import QueueChoice, WriteFailed
 from skyrocketmq.spark.cluster import Cluster
 from skyrocketmq.spark.link import BlockingLink
 from skyrocketmq.spark.options import SinkOptions
 from skyrocketmq.spark.pace import Pace
-from skyrocketmq.spark.packing import pack_rows
+from skyrocketmq.spark.packing import pack_rows, split_by_size
 from skyrocketmq.spark.patience import RETRY_PAUSE_S
 from skyrocketmq.wire.batches import ENTRY_BYTES_MIN
 from skyrocketmq.wire.codes import RequestCode
+from skyrocketmq.wire.compression import INFLATED_BYTES_MAX
 from skyrocketmq.wire.ids import UniqueIdGenerator
 
 __all__ = ["Sending", "WriteFailed"]
 
-AVOID_S: Final = 30.0  # every request to a broker that is away costs a pause, or a time-out
+BODY_BYTES_MAX: Final = INFLATED_BYTES_MAX  # as it was given; how large it may be compressed the brokers say
 
 Stored: TypeAlias = Callable[[AbstractSet[MessageQueue], AbstractSet[str]], AbstractSet[str]]
 """Which of the messages with these ids the queues have."""
-
-
-class WriteFailed(MQError):
-    """A task gave up. What it had written before stays written."""
 
 
 @dataclass(slots=True)
@@ -98,9 +97,9 @@ class Sending:
         own_ip = pack_host(local_ip(options.name_servers), 0)[:-4]
         self._ids = UniqueIdGenerator(ip=own_ip, process_id=os.getpid(), constant=chance.getrandbits(32))
         self._frames = SendFrames(options.group, template=AUTO_CREATE_TOPIC, template_queue_nums=4, unit_mode=False)
-        self._queues: dict[str, list[MessageQueue]] = {}
-        self._turn = chance.getrandbits(16)
-        self._avoided: dict[str, float] = {}  # brokers that were lost, and until when no new request goes to them
+        self._choice = QueueChoice(cluster)
+        # From how many bytes on a body is compressed; without compression none is as large.
+        self._large_bytes = BODY_BYTES_MAX + 1 if options.compression is None else options.compression.from_bytes
         self._batches: dict[MessageQueue | str, _Batch] = {}
         self._entries: dict[str, _Entries] = {}  # by topic
         self._links: dict[str, BlockingLink] = {}
@@ -117,14 +116,18 @@ class Sending:
         """Take a message; it is sent when a batch is full, or at the end."""
         if self._pace is not None:
             self._keep_pace(self._pace)
-        queue: MessageQueue | None = None
-        if target_queue is not None:
-            queue = self._queue_named(message.topic, target_queue)
-        elif sharding_key is not None:
-            queue = select_by_hash(self._queues_of(message.topic), message, sharding_key)
-        packed = pack_message(message, ids=self._ids, now_ms=self._clock.now_ms())
-        if message.delay_level:  # no batch takes it
-            self._flush(queue or message.topic)
+        if len(message.body) > BODY_BYTES_MAX:
+            raise WriteFailed(
+                f"a row cannot be a message (topic {message.topic!r}, keys {message.keys!r}): its body has "
+                f"{len(message.body)} bytes, and {BODY_BYTES_MAX} is the most that consumers take, compressed or not"
+            )
+        queue = self._choice.fixed(message, sharding_key, target_queue)
+        packed = pack_message(message, ids=self._ids, now_ms=self._clock.now_ms(), bytes_max=BODY_BYTES_MAX)
+        if message.delay_level or len(message.body) >= self._large_bytes:  # no batch takes it
+            if queue is not None:
+                self._flush(queue)
+            if self._options.compression is not None:
+                compressed(packed, self._options.compression)
             self._send([packed], queue, message.topic)
             return
         place = queue or message.topic
@@ -138,11 +141,12 @@ class Sending:
         batch.packed.append(packed)
         batch.size += size
 
-    def add_rows(self, topic: str, rows: pa.RecordBatch) -> bool:
-        """Take rows of a topic that need no queue of their own, all at once; False if they have to go one by one."""
-        packed = pack_rows(rows, self._ids, now_ms=self._clock.now_ms())
+    def add_rows(self, topic: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Take rows of a topic that need no queue of their own, all at once; what it returns has to go one by one."""
+        small, large = split_by_size(rows, self._large_bytes)
+        packed = pack_rows(small, self._ids, now_ms=self._clock.now_ms())
         if packed is None:
-            return False
+            return rows
         places, at = packed.places, 0
         while at < len(packed):
             entries = self._entries.setdefault(topic, _Entries())
@@ -156,7 +160,7 @@ class Sending:
             entries.size += int(places[end] - places[at])
             entries.count += end - at
             at = end
-        return True
+        return large
 
     def finish(self) -> None:
         """Send what is left, and wait until everything is stored."""
@@ -191,10 +195,10 @@ class Sending:
             msg_id="",
             is_batch=True,
         )
-        self._put_on_way(_Request(outgoing, self._next_queue(topic), False, entries.count))
+        self._put_on_way(_Request(outgoing, self._choice.next(topic), False, entries.count))
 
     def _send(self, packed: Sequence[Outgoing], queue: MessageQueue | None, topic: str) -> None:
-        request = _Request(_joined(packed), queue or self._next_queue(topic), queue is not None, len(packed))
+        request = _Request(_joined(packed), queue or self._choice.next(topic), queue is not None, len(packed))
         if self._stored is not None:
             request.parts = packed
         self._put_on_way(request)
@@ -218,6 +222,8 @@ class Sending:
                     link = self._links[broker] = self._cluster.connect(broker, request.queue.topic, to_write=True)
                 request.is_uncertain = True
                 number = link.send(self._frames.frame(request.outgoing, request.queue, born_ms=self._clock.now_ms()))
+            except FrameTooLarge as error:
+                raise self._failed(request, error) from error
             except NetError as error:
                 self._lose(broker, error)
                 self._move(request, error)
@@ -256,7 +262,7 @@ class Sending:
         link = self._links.pop(broker, None)
         if link is not None:
             link.close()
-        self._avoided[broker] = self._clock.monotonic() + AVOID_S
+        self._choice.avoid(broker)
         lost = [place for place in self._under_way if place[0] == broker]
         requests = [self._under_way.pop(place) for place in lost]
         pause(RETRY_PAUSE_S)
@@ -288,13 +294,7 @@ class Sending:
             raise self._failed(request, error) from error
         if request.is_ordered or (request.is_uncertain and self._stored is not None):
             return
-        try:
-            queues = self._cluster.writable_queues(request.queue.topic)
-        except (NetError, NoRoute):
-            return  # nobody is there now; the same broker may be back at the next attempt
-        others = [queue for queue in queues if queue.broker_name != request.queue.broker_name]
-        if others:
-            request.queue = others[self._turn % len(others)]
+        request.queue = self._choice.instead_of(request.queue)
 
     def _failed(self, request: _Request, error: MQError) -> WriteFailed:
         return WriteFailed(
@@ -302,37 +302,6 @@ class Sending:
             f"attempts: {max(request.failure_count, 1)}: {error}. "
             f"{self.written_count} messages of this task were written before and stay there"
         )
-
-    # ------------------------------------------------------------------------------------------------- queues
-
-    def _queues_of(self, topic: str) -> list[MessageQueue]:
-        if topic not in self._queues:
-            try:
-                self._queues[topic] = self._cluster.writable_queues(topic)
-            except NoRoute as error:
-                raise WriteFailed(f"nothing can be written: {error}") from error
-            if not self._queues[topic]:
-                del self._queues[topic]
-                raise WriteFailed(f"topic {topic} has no queue that can be written to now")
-        return self._queues[topic]
-
-    def _queue_named(self, topic: str, name: str) -> MessageQueue:
-        broker, _, number = name.rpartition(":")
-        for queue in self._queues_of(topic):
-            if queue.broker_name == broker and str(queue.queue_id) == number:
-                return queue
-        raise WriteFailed(
-            f"topic {topic} has no queue {name} that can be written to now: there are "
-            f"{', '.join(f'{queue.broker_name}:{queue.queue_id}' for queue in self._queues_of(topic))}"
-        )
-
-    def _next_queue(self, topic: str) -> MessageQueue:
-        queues = self._queues_of(topic)
-        if self._avoided:
-            now = self._clock.monotonic()
-            queues = [queue for queue in queues if self._avoided.get(queue.broker_name, 0.0) <= now] or queues
-        self._turn += 1
-        return queues[self._turn % len(queues)]
 
 
 def _joined(packed: Sequence[Outgoing]) -> Outgoing:

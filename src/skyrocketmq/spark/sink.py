@@ -137,9 +137,8 @@ class _Writer:
         skipped_count = 0
         with closing(sending):
             for rows in _pieces(batches):
-                if self._is_plain and sending.add_rows(self._options.topic, rows):
-                    continue
-                for row_id, message, sharding_key, target_queue in self._messages(rows, ids):
+                rest = sending.add_rows(self._options.topic, rows) if self._is_plain else rows
+                for row_id, message, sharding_key, target_queue in self._messages(rest, ids):
                     if row_id is not None and row_id in there:
                         skipped_count += 1
                         continue

@@ -39,6 +39,7 @@ KINDS = {
     "keys": pa.list_(pa.string()),
     "properties": pa.map_(pa.string(), pa.string()),
     "delay_level": pa.int32(),
+    "flag": pa.int32(),
 }
 
 
@@ -87,6 +88,7 @@ def test_a_row_is_a_message(cluster: BlockingCluster, topic: str) -> None:
         tags=["a", " "],
         keys=[["k1", "k2"], None],
         properties=[[("colour", "red"), ("UNIQ_KEY", "stays with the message it was read from")], OF_OTHER_CLIENTS],
+        flag=[-7, None],
         sys_flag=[1, 2],  # of rows that were read: not written
     )
     assert write(cluster, rows) == Written(2)
@@ -98,6 +100,7 @@ def test_a_row_is_a_message(cluster: BlockingCluster, topic: str) -> None:
         {"colour": "red"},
     )
     assert (second.body, second.tags, second.keys, second.user_properties) == (b"second", None, (), {})
+    assert (first.flag, second.flag) == (-7, 0)
     assert len(first.msg_id) == 32
     assert first.msg_id != second.msg_id
 

@@ -22,6 +22,7 @@ from skyrocketmq.model.routes import TopicRoute
 from skyrocketmq.spark.columns import columns_of, walk_records
 from skyrocketmq.spark.link import BlockingLink, LinkSettings
 from skyrocketmq.wire.bodies import decode_body
+from skyrocketmq.wire.bodies_routes import decode_cluster_info
 from skyrocketmq.wire.bodies_tables import TopicList
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
@@ -91,6 +92,11 @@ class Cluster:
         """All topics that a name server knows."""
         body = self._ask_name_servers(Frame(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).body
         return sorted(decode_body(TopicList, body).topic_list)
+
+    def broker_names(self) -> frozenset[str]:
+        """All brokers that are there now, as the name servers know it."""
+        body = self._ask_name_servers(Frame(RequestCode.GET_BROKER_CLUSTER_INFO)).body
+        return frozenset(decode_cluster_info(body).broker_addr_table)
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that can be read. Raises `NoRoute` for a topic that nobody knows."""

@@ -9,6 +9,7 @@
 | keys | array<string> or string | |
 | properties | map<string, string> | left out are names that the system itself sets, and values that are blank |
 | delay_level | integer | |
+| flag | integer | the user's own, which nobody else reads |
 
 The other columns of the source may be there and are not written: they say where a message was. Any other column is an
 error. Rows are written at least once: a task that is repeated writes its rows again, unless `once` prevents it.
@@ -49,8 +50,9 @@ _TYPES: Final[dict[str, tuple[DataType, ...]]] = {
     "keys": (ArrayType(_TEXT), _TEXT),
     "properties": (MapType(_TEXT, _TEXT),),
     "delay_level": (IntegerType(),),
+    "flag": (IntegerType(),),
 }
-_BESIDES: Final = ("tags", "keys", "properties", "delay_level", "sharding_key", "target_queue")
+_BESIDES: Final = ("tags", "keys", "properties", "delay_level", "flag", "sharding_key", "target_queue")
 PIECE_ROWS: Final = 1024
 _NOT_WRITTEN: Final = frozenset(COLUMN_NAMES) - set(_TYPES)
 
@@ -160,7 +162,7 @@ class _Writer:
             *(columns.get(name, nothing) for name in _BESIDES),
             strict=True,
         )
-        for row_id, topic, body, tags, keys, properties, delay_level, sharding_key, target_queue in rows:
+        for row_id, topic, body, tags, keys, properties, delay_level, flag, sharding_key, target_queue in rows:
             pairs = own_properties(properties)
             if row_id is not None:
                 pairs[ROW_ID] = row_id
@@ -172,6 +174,7 @@ class _Writer:
                     keys=() if keys is None else keys,
                     properties=pairs,
                     delay_level=delay_level or 0,
+                    flag=flag or 0,
                 )
             except IllegalArgument as error:
                 raise WriteFailed(f"a row cannot be a message (topic {topic!r}, keys {keys!r}): {error}") from error

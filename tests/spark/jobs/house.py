@@ -23,6 +23,14 @@ def fill(cluster: BlockingCluster, topic: str, count: int, *, first: int = 0) ->
             producer.send(Message(topic, b"%d" % number, tags=tags, keys=[f"k{number}"], properties={"n": str(number)}))
 
 
+def send_empty(cluster: BlockingCluster, topic: str) -> None:
+    """A message without a body: clients of ours refuse to make one, brokers store it."""
+    message = Message(topic, b"x")
+    object.__setattr__(message, "body", b"")
+    with Producer("empty", namesrv=cluster.namesrv) as producer:
+        producer.send(message)
+
+
 def numbers(frame: DataFrame) -> list[int]:
     return sorted(int(row.body) for row in frame.select("body").collect())
 

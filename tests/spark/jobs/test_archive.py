@@ -12,14 +12,15 @@ import pytest
 pytest.importorskip("pyspark", reason="the pipeline needs pyspark: pip install skyrocketmq[spark]")
 
 from skyrocketmq.errors import IllegalArgument, NoRoute, NotFound, StoreError, StoreLocked
-from skyrocketmq.spark.jobs import Control, JobStopped, archive, read_archive
+from skyrocketmq.spark.jobs import Control, JobStopped, archive, mirror, read_archive
 from skyrocketmq.spark.jobs.archive import Archived
 from skyrocketmq.spark.jobs.archive_reading import archived_files
 from skyrocketmq.spark.jobs.archive_writing import ArchiveWriter
 from skyrocketmq.spark.jobs.folder import FileStatus, folder_at, open_folder
 from skyrocketmq.spark.jobs.inputs import Input
+from skyrocketmq.spark.jobs.mirror import Mirrored
 from skyrocketmq.spark.pulling import DataLost
-from skyrocketmq.testing import BlockingCluster
+from skyrocketmq.testing import BlockingCluster, LocalCluster
 from tests.spark.jobs.house import Died, dying_folders, fill, numbers
 
 if TYPE_CHECKING:
@@ -170,6 +171,32 @@ def test_a_run_that_should_stop_says_that_it_is_not_done(
         run(spark, cluster, tmp_path, batch_rows=30, control=OneBatch())
     run(spark, cluster, tmp_path)
     assert numbers(spark.read.parquet(str(tmp_path))) == list(range(COUNT))
+
+
+def test_a_run_while_a_broker_is_away_says_what_it_has_left_out(
+    spark: SparkSession, other_cluster: BlockingCluster, tmp_path: Path
+) -> None:
+    """Of the archive, and of a mirror of the same topic."""
+    with LocalCluster(brokers=2) as source:
+        source.create_topic("Backed-up", queues=1)
+        fill(source, "Backed-up", 6)
+
+        def both() -> tuple[Archived, Mirrored]:
+            place: dict[str, Any] = {"namesrv": source.namesrv, "topics": ["Backed-up"]}
+            done = archive(spark, path=str(tmp_path / "archive"), **place)
+            return done, mirror(spark, target=other_cluster.namesrv, checkpoint=str(tmp_path / "mirror"), **place)
+
+        for done in both():
+            assert (done.row_count, done.queues_left_out, done.exit_code) == (6, (), 0)
+        fill(source, "Backed-up", 6, first=6)
+        source.stop_broker("broker-b")
+        for done in both():
+            assert (done.row_count, done.queues_left_out, done.exit_code) == (3, ("Backed-up@broker-b:0",), 1)
+            assert "queues left out  Backed-up@broker-b:0" in done.text()
+        source.start_broker("broker-b")
+        for done in both():
+            assert (done.row_count, done.queues_left_out, done.exit_code) == (3, (), 0)
+    assert numbers(spark.read.parquet(str(tmp_path / "archive"))) == list(range(12))
 
 
 def test_latest_is_the_end_of_the_first_run(spark: SparkSession, cluster: BlockingCluster, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_jobs_are_commands(
     made = printed("mirror", "--target", other_cluster.namesrv, "--topics", "Commanded", "--checkpoint", checkpoint)
     assert (made["row_count"], made["created"]) == (10, ["Commanded"])
     assert run("archive", path, "--topics", "Commanded", "-n", cluster.namesrv) == 0
-    assert "row count     0\n" in capsys.readouterr().out
+    assert "row count        0\n" in capsys.readouterr().out
 
 
 def test_figures_and_findings_are_printed_as_json_and_damage_is_an_exit_code(

@@ -22,6 +22,7 @@ from skyrocketmq.spark.jobs import Control
 from skyrocketmq.spark.jobs.deadletters import DeadLettersResult, add_arguments, deadletters, run
 from skyrocketmq.spark.jobs.deadletters_sending import LETTER_ID, again_of
 from skyrocketmq.testing import BlockingCluster, LocalCluster
+from tests.spark.jobs.house import send_empty
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,6 +134,12 @@ def test_dead_letters_go_to_their_topic_or_to_another_one(spark: SparkSession, s
     assert names.RETRY_TOPIC not in copy.properties
     deadletters(spark, redrive="topic", to="Elsewhere", **options)
     assert [message.body for message in shop.cluster.messages("Elsewhere")] == [b"bill"]
+    shop.cluster.create_topic("%DLQ%silent", queues=1)
+    send_empty(shop.cluster, "%DLQ%silent")
+    empty = deadletters(spark, redrive="topic", to="Elsewhere", **options | {"where": "group = 'silent'"})
+    assert empty.redrive is not None
+    assert (empty.redrive.chosen, empty.redrive.without_body, empty.redrive.sent) == (1, 1, 0)
+    assert "1 without a body, 0 sent now" in empty.text()
     with pytest.raises(IllegalArgument, match="cannot go to Nowhere, which is not there: create it"):
         deadletters(spark, redrive="topic", to="Nowhere", **options)
     with pytest.raises(IllegalArgument, match=r"the condition 'colour = 3' cannot be used: .* Columns are .*attempts"):

@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the pipeline needs pyspark: pip install skyrocketmq[spark]")
 
+from skyrocketmq import MessageQueue
 from skyrocketmq.errors import NoRoute
 from skyrocketmq.spark.cluster import Cluster
 from skyrocketmq.spark.jobs.following import Following
@@ -13,6 +14,24 @@ from skyrocketmq.spark.options import SourceOptions
 from skyrocketmq.testing import BlockingCluster
 
 pytestmark = pytest.mark.timeout(60)
+
+
+def test_queues_that_are_known_and_whose_broker_is_away_are_left_out_and_told(cluster: BlockingCluster) -> None:
+    cluster.create_topic("Narrowed", queues=1)
+    known = [("Narrowed", "broker-a", 0), ("Narrowed", "broker-a", 1), ("Narrowed", "broker-z", 0)]
+    known += [("Other", "broker-z", 0), ("%RETRY%g", "broker-z", 0)]
+    queues = {MessageQueue(*one): 0 for one in known}
+
+    def left_out(**options: str) -> list[str]:
+        parsed = SourceOptions.parse({"namesrv": cluster.namesrv} | options, is_stream=True)
+        with Cluster(parsed.name_servers, parsed.link) as reached:
+            following = Following(reached, parsed)
+            return [str(queue) for queue in following.left_out(queues, following.bounds())]
+
+    # Queue 1 was taken out of the topic by somebody: its broker is there.
+    assert left_out(subscribe="Narrowed") == ["Narrowed@broker-z:0"]
+    assert left_out(subscribePattern="Nar.*|.*Other|.*g") == ["Narrowed@broker-z:0", "Other@broker-z:0"]
+    assert left_out(subscribe="Narrowed", failOnDataLoss="false") == [], "a warning is enough"
 
 
 def test_a_topic_that_is_gone_stops_the_others_only_at_the_beginning(cluster: BlockingCluster) -> None:

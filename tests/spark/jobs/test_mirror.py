@@ -10,11 +10,13 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the pipeline needs pyspark: pip install skyrocketmq[spark]")
 
+from skyrocketmq import Message
+from skyrocketmq.blocking import Producer
 from skyrocketmq.errors import IllegalArgument, NoRoute
-from skyrocketmq.spark.jobs import Control, mirror
+from skyrocketmq.spark.jobs import Control, mirror, replay
 from skyrocketmq.spark.jobs.mirror import Mirrored
 from skyrocketmq.testing import BlockingCluster
-from tests.spark.jobs.house import Died, by_queue, dying_folders, fill
+from tests.spark.jobs.house import Died, by_queue, dying_folders, fill, send_empty
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,6 +64,33 @@ def test_topics_are_made_and_copied_queue_by_queue(
     assert (again.row_count, again.created) == (10, ())
     original, copies = (one.messages("Mirrored", count=COUNT + 10) for one in (cluster, other_cluster))
     assert by_queue(copies) == by_queue(original)
+
+
+def test_a_body_that_fits_only_compressed_is_copied_and_one_that_is_empty_is_left_out_and_counted(
+    spark: SparkSession,
+    cluster: BlockingCluster,
+    other_cluster: BlockingCluster,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for one in (cluster, other_cluster):
+        one.create_topic("Extremes", queues=1)
+    large = bytes(range(256)) * (24 << 10)  # 6 MiB, and brokers take 4
+    fill(cluster, "Extremes", 2)
+    with Producer("large", namesrv=cluster.namesrv, message_bytes_max=8 << 20) as producer:
+        producer.send(Message("Extremes", large))
+    send_empty(cluster, "Extremes")
+    fill(cluster, "Extremes", 1, first=2)
+    done = run(spark, cluster, other_cluster, tmp_path, topics=["Extremes"])
+    assert (done.row_count, done.empty_left_out) == (4, 1)
+    assert "empty left out   1" in done.text()
+    assert "messages without a body are left out" in caplog.messages
+    copies = sorted(other_cluster.messages("Extremes", count=4), key=lambda message: message.queue_offset)
+    assert [message.body for message in copies] == [b"0", b"1", large, b"2"]
+    other_cluster.create_topic("Extremes-again", queues=1)
+    send_empty(other_cluster, "Extremes")
+    again = replay(spark, namesrv=other_cluster.namesrv, topics=["Extremes"], to="Extremes-again")
+    assert (again.row_count, again.empty_left_out) == (4, 1)
 
 
 def test_a_run_that_died_is_finished_and_nothing_is_copied_twice(

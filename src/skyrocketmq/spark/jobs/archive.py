@@ -49,6 +49,12 @@ class Archived(JobResult):
     batch_count: int
     merged_count: int  # small files that were merged into larger ones
     file_count: int  # in the archive
+    queues_left_out: tuple[str, ...] = ()  # whose brokers were away at the end
+
+    @property
+    def exit_code(self) -> int:
+        """Not all that is wanted is there: whoever relies on it has to know."""
+        return 1 if self.queues_left_out else 0
 
 
 def archive(
@@ -95,7 +101,8 @@ def archive(
     ):
         control.begin("finishing what was interrupted")
         writer = ArchiveWriter(spark, folder, now_ms=clock.now_ms)
-        run = _Run(spark, writer, Following(cluster, options), reading, control)
+        following = Following(cluster, options)
+        run = _Run(spark, writer, following, reading, control)
         while True:
             control.begin("looking for messages")
             bounds = run.look(is_patient=continuous)
@@ -108,12 +115,14 @@ def archive(
                 break
         if control.is_stopping and not continuous:
             raise JobStopped(f"stopped with {run.row_count} rows written: start it again, and it goes on there")
+        left_out = following.left_out(writer.state.offsets, bounds)
         return Archived(
             path=folder.path(),
             row_count=run.row_count,
             batch_count=run.batch_count,
             merged_count=run.merged_count,
             file_count=len(writer.state.files),
+            queues_left_out=tuple(str(queue) for queue in left_out),
         )
 
 

@@ -4,10 +4,13 @@ Rule 1: all messages of a queue go to one queue, which is chosen once (`Routes`)
 the other. So they are in the same order there.
 Rule 2: a copy has body, tags, keys and the properties that are the user's own. Id, times and hosts are new; who wants
 to know those of the original asks for `origin`, and finds them in properties.
+Rule 3: messages without a body are left out, and counted. Brokers store them, but no producer sends one, and Apache's
+consumers fail on it: a copy would only spread the trouble.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -24,13 +27,17 @@ __all__ = [
     "ID_COLUMNS",
     "MIRRORED_FROM",
     "ORIGIN",
+    "Copied",
     "Routes",
     "Target",
     "check_target",
     "copy_rows",
+    "has_body",
     "step_rows_of",
     "task_count",
 ]
+
+logger = logging.getLogger(__name__)
 
 ID_COLUMNS: Final = ("topic", "broker", "queue_id", "queue_offset")
 # Names of properties that tell where a copy comes from.
@@ -78,6 +85,17 @@ class Target:
     rate: float | None = None  # messages a second, of all tasks together
 
 
+@dataclass(frozen=True)
+class Copied:
+    """How many messages were sent, and how many were left out because they have no body."""
+
+    row_count: int = 0
+    empty_count: int = 0
+
+    def __add__(self, other: Copied) -> Copied:
+        return Copied(self.row_count + other.row_count, self.empty_count + other.empty_count)
+
+
 def check_target(topic: str) -> None:
     """Raises `IllegalArgument` for a topic that is not for users' messages."""
     check_send_topic(topic)
@@ -104,17 +122,18 @@ def copy_rows(
     tasks: int,
     sink: Mapping[str, str],
     marks: Mapping[str, str] = MappingProxyType({}),
-) -> int:
-    """Write messages that are in order within each of so many partitions; how many there were.
+) -> Copied:
+    """Write messages that are in order within each of so many partitions.
 
     `sink` says under which name and number this is done once, or is empty. `marks` are properties that copies get,
     with expressions for their values.
     """
     from pyspark.sql import Observation
-    from pyspark.sql.functions import count, lit
+    from pyspark.sql.functions import count_if
 
     counted = Observation()
-    rows = frame.observe(counted, count(lit(1)).alias("rows"))
+    rows = frame.observe(counted, count_if(has_body()).alias("rows"), count_if(~has_body()).alias("empty"))
+    rows = rows.where(has_body())
     options = {"topic": target.topic} | dict(target.options)
     if sink:
         options |= {"mode": "effectively-once", "idColumns": ",".join(ID_COLUMNS)} | dict(sink)
@@ -123,7 +142,17 @@ def copy_rows(
     properties = _with(marks) if marks else "properties"
     chosen = rows.selectExpr("body", "tags", "keys", f"{properties} as properties", *ID_COLUMNS)
     chosen.withColumn("target_queue", routes.column()).write.format("rocketmq").options(**options).mode("append").save()
-    return int(counted.get["rows"])
+    copied = Copied(int(counted.get["rows"]), int(counted.get["empty"]))
+    if copied.empty_count:
+        logger.warning("messages without a body are left out", extra={"to": target.topic, "count": copied.empty_count})
+    return copied
+
+
+def has_body() -> Column:
+    """Whether a row can be copied at all."""
+    from pyspark.sql.functions import coalesce, length, lit
+
+    return coalesce(length("body"), lit(0)) > 0
 
 
 def _with(marks: Mapping[str, str]) -> str:

@@ -79,7 +79,8 @@ class DeadLettersResult(JobResult):
         if (done := self.redrive) is not None:
             parts.append(
                 f"to {', '.join(done.targets) or 'nowhere'}: {done.chosen:,} chosen, {done.already:,} sent before, "
-                f"{done.without_origin:,} that do not tell their topic, {done.sent:,} sent now"
+                f"{done.without_origin:,} that do not tell their topic, {done.without_body:,} without a body, "
+                f"{done.sent:,} sent now"
             )
             if not done.is_done:
                 parts.append(f"nothing was sent: {done.to_send:,} messages would be, with --yes")

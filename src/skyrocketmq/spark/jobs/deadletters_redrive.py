@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from skyrocketmq.errors import IllegalArgument, NoRoute
 from skyrocketmq.model.names import RETRY_PREFIX, check_send_topic
 from skyrocketmq.spark.jobs.control import Control
+from skyrocketmq.spark.jobs.copying import has_body
 from skyrocketmq.spark.jobs.inputs import Input
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Redrive:
     targets: tuple[str, ...]
     chosen: int
     without_origin: int  # that do not tell their topic: they cannot go there
+    without_body: int  # of the others: no client could send them
     already: int  # that have been sent before
     to_send: int
     sent: int
@@ -80,16 +82,19 @@ def redrive_letters(spark: SparkSession, place: Input, letters: DataFrame, wish:
     }
     aimed = letters.withColumn("target", targets[wish.way])
     counted = aimed.groupBy("target").agg(
-        f.count("*").alias("amount"), f.unix_millis(f.min("store_timestamp")).alias("oldest")
+        f.count("*").alias("amount"),
+        f.count_if(~has_body()).alias("empty"),
+        f.unix_millis(f.min("store_timestamp")).alias("oldest"),
     )
     rows = counted.collect()
     names = sorted(row["target"] for row in rows if row["target"] is not None)
     chosen = sum(row["amount"] for row in rows)
     without = sum(row["amount"] for row in rows if row["target"] is None)
+    empty = sum(row["empty"] for row in rows if row["target"] is not None)
     ends = _ends_of(place, names)
     control.begin("looking what was sent before")
     oldest = min((row["oldest"] for row in rows if row["target"] is not None), default=None)
-    to_send = aimed.where("target is not null")
+    to_send = aimed.where("target is not null").where(has_body())
     if oldest is not None:
         since = Input(namesrv=place.namesrv, since_ms=max(oldest - CLOCK_SLACK_MS, 0), options=place.options)
         copies = since.read(spark, ("properties",), topics=names)
@@ -108,7 +113,8 @@ def redrive_letters(spark: SparkSession, place: Input, letters: DataFrame, wish:
         targets=tuple(names),
         chosen=chosen,
         without_origin=without,
-        already=chosen - without - count,
+        without_body=empty,
+        already=chosen - without - empty - count,
         to_send=count,
         sent=sent,
         is_done=wish.yes,

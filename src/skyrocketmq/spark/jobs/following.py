@@ -6,6 +6,7 @@ Rule 2: a queue that is met for the first time is read from where the job was to
 got since, from its oldest message.
 Rule 3: messages that were cleaned away before they were read are an error, unless the job was told to go on without.
 Rule 4: a slave that stands in for its master may lack what its master has: that is no loss, the master is waited for.
+Rule 5: whoever reads to the end says what it could not see: queues that are known, and whose broker is away.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skyrocketmq.errors import IllegalArgument
+from skyrocketmq.errors import IllegalArgument, NetError
 from skyrocketmq.model import MessageQueue
 from skyrocketmq.model.names import is_system_topic
 
@@ -118,6 +119,27 @@ class Following:
         topics = matching_topics(self._options.topic_pattern, self._cluster.topics())
         own = [topic for topic in topics if not self._cluster.is_of_servers(topic)]
         return bounds_of(self._cluster, [queue for topic in own for queue in self._cluster.queues(topic)])
+
+    def left_out(self, known: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, Bounds]) -> list[MessageQueue]:
+        """The queues that a job was in before, and of which it saw nothing now, or less than it had read.
+
+        A queue that is gone while its broker is there was taken away by somebody, and is not missed. Where data loss
+        is allowed there is a warning, and that is all.
+        """
+        unseen = {queue for queue in known if queue not in bounds and self._is_chosen(queue.topic)}
+        try:
+            there = self._cluster.broker_names() if unseen else frozenset()
+        except NetError:
+            there = frozenset()  # nobody says who is there
+        away = {queue for queue in unseen if queue.broker_name not in there}
+        behind = {queue for queue, has in bounds.items() if self._is_behind(queue, known, has)}
+        for queue in sorted(away):
+            logger.warning("queue left out: its broker is away", extra={"queue": str(queue)})
+        return sorted(away | behind) if self._options.pull.fail_on_data_loss else []
+
+    def _is_chosen(self, topic: str) -> bool:
+        pattern = self._options.topic_pattern
+        return bool(matching_topics(pattern, [topic])) if pattern else topic in self._options.topics
 
     def next(self, known: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, Bounds], rows_max: int) -> Span:
         """What follows the places that are known, up to what the queues had, and at most so many messages of it."""

@@ -22,6 +22,7 @@ from skyrocketmq.spark.jobs.control import Control, JobResult, JobStopped
 from skyrocketmq.spark.jobs.copying import (
     MIRRORED_FROM,
     ORIGIN,
+    Copied,
     Routes,
     Target,
     check_target,
@@ -56,6 +57,13 @@ class Mirrored(JobResult):
     batch_count: int
     topics: tuple[str, ...]
     created: tuple[str, ...]  # topics that the target lacked
+    empty_left_out: int = 0  # messages without a body: no client could send them
+    queues_left_out: tuple[str, ...] = ()  # whose brokers were away at the end
+
+    @property
+    def exit_code(self) -> int:
+        """Not all that is wanted is there: whoever relies on it has to know."""
+        return 1 if self.queues_left_out else 0
 
 
 def mirror(
@@ -118,17 +126,23 @@ def mirror(
         rows_max = step_rows_of(batch_rows, rate)
         while True:
             control.begin("looking for messages")
-            run.copy_all(following, _look(following, is_patient=continuous and run.has_begun), rows_max)
+            bounds = _look(following, is_patient=continuous and run.has_begun)
+            run.copy_all(following, bounds, rows_max)
             control.begin("waiting for messages")
             if not continuous or control.wait(interval_s):
                 break
         if control.is_stopping and not continuous:
-            raise JobStopped(f"stopped with {run.row_count} messages copied: start it again, and it goes on there")
+            raise JobStopped(
+                f"stopped with {run.copied.row_count} messages copied: start it again, and it goes on there"
+            )
+        left_out = following.left_out(run.progress.offsets, bounds)
         return Mirrored(
-            row_count=run.row_count,
+            row_count=run.copied.row_count,
             batch_count=run.batch_count,
             topics=tuple(sorted(run.progress.routes)),
             created=tuple(targets.created),
+            empty_left_out=run.copied.empty_count,
+            queues_left_out=tuple(str(queue) for queue in left_out),
         )
 
 
@@ -171,7 +185,7 @@ class _Run:
         self._origin = origin
         self._skip_copies = skip_copies
         self.progress = progress
-        self.row_count = 0
+        self.copied = Copied()
         self.batch_count = 0
 
     @property
@@ -221,8 +235,8 @@ class _Run:
                 sink={"sinkId": f"{self.progress.name} {topic}", "sinkEpoch": str(epochs.get(topic, 0))},
             )
             epochs[topic] = epochs.get(topic, 0) + 1
-            self._control.add_rows(copied)
-            self.row_count += copied
+            self._control.add_rows(copied.row_count)
+            self.copied += copied
         self.batch_count += 1
         offsets = dict(self.progress.offsets) | dict(span.ends)
         self._commit(replace(self.progress, offsets=offsets, pending=None, epochs=epochs))

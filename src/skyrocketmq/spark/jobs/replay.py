@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, Final
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.spark.jobs.arguments import moment_ms, names_of
 from skyrocketmq.spark.jobs.control import Control, JobResult, JobStopped
-from skyrocketmq.spark.jobs.copying import ORIGIN, Routes, Target, check_target, copy_rows, step_rows_of, task_count
+from skyrocketmq.spark.jobs.copying import (
+    ORIGIN,
+    Copied,
+    Routes,
+    Target,
+    check_target,
+    copy_rows,
+    step_rows_of,
+    task_count,
+)
 from skyrocketmq.spark.jobs.folder import open_folder
 from skyrocketmq.spark.jobs.ledger import Ledger
 from skyrocketmq.spark.jobs.replay_plan import ReplayPlan, Selection
@@ -42,6 +51,7 @@ class Replayed(JobResult):
     row_count: int
     step_count: int  # done by this run
     is_whole: bool  # whether everything that was chosen is there now
+    empty_left_out: int = 0  # messages without a body: no client could send them
 
 
 def replay(
@@ -114,8 +124,14 @@ def replay(
                 ledger.commit(plan.to_json())
         if not plan.is_done:
             more = "start it again, and it goes on there" if ledger is not None else "the rest was not sent"
-            raise JobStopped(f"stopped with {run.row_count} messages sent: {more}")
-        return Replayed(to=to, row_count=run.row_count, step_count=plan.steps_done - begun, is_whole=plan.is_done)
+            raise JobStopped(f"stopped with {run.copied.row_count} messages sent: {more}")
+        return Replayed(
+            to=to,
+            row_count=run.copied.row_count,
+            step_count=plan.steps_done - begun,
+            is_whole=plan.is_done,
+            empty_left_out=run.copied.empty_count,
+        )
 
 
 class _Run:
@@ -137,7 +153,7 @@ class _Run:
         self._control = control
         self._is_once = is_once
         self._origin = origin
-        self.row_count = 0
+        self.copied = Copied()
 
     def step(self, plan: ReplayPlan) -> None:
         """Send the messages of the step that is next."""
@@ -157,8 +173,8 @@ class _Run:
             sink=sink,
             marks=ORIGIN if self._origin else {},
         )
-        self._control.add_rows(sent)
-        self.row_count += sent
+        self._control.add_rows(sent.row_count)
+        self.copied += sent
 
 
 def _targets(topic: str, options: Mapping[str, str]) -> Routes:

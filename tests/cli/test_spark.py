@@ -75,7 +75,7 @@ def test_progress_shows_what_is_known() -> None:
     assert progress_line("writing", rows=5000, seconds=2, tasks_done=0, tasks=0) == "writing  5,000 rows, 2,500/s  2 s"
 
 
-def test_connections_are_options_of_the_format() -> None:
+def test_connections_are_options_of_the_format(tmp_path: Path) -> None:
     parser = argparse.ArgumentParser()
     _add_shared(parser)
     given = parser.parse_args(["--access-key", "a", "--secret-key", "b", "--option", "timeout=5s", "--tls"])
@@ -90,3 +90,12 @@ def test_connections_are_options_of_the_format() -> None:
     assert _connection(nothing, {}) == {}
     environ = {"ROCKETMQ_ACCESS_KEY": "x", "ROCKETMQ_SECRET_KEY": "y"}
     assert _connection(nothing, environ) == {"accessKey": "x", "secretKey": "y"}
+    assert _connection(given, environ)["accessKey"] == "a"
+    file = tmp_path / "options"
+    file.write_text("# who we are\nsecuritytoken=t\ntimeout=9s\n")
+    both = parser.parse_args(["--option-file", str(file), "--option", "timeout=5s"])
+    assert _connection(both, environ) == {"accessKey": "x", "secretKey": "y", "securitytoken": "t", "timeout": "5s"}
+    only = parser.parse_args(["--access-key", "a"])
+    environ["ROCKETMQ_SECURITY_TOKEN"] = "of x"
+    assert _connection(only, environ) == {"accessKey": "a", "secretKey": "y"}, "a token belongs to its key"
+    assert _connection(nothing, environ)["securityToken"] == "of x"

@@ -16,6 +16,8 @@ from pyspark.errors import PySparkException
 
 from skyrocketmq import Credentials, Message
 from skyrocketmq.blocking import Producer
+from skyrocketmq.cli.main import main
+from skyrocketmq.config import write_properties
 from skyrocketmq.net import ClientTls
 from skyrocketmq.testing import BlockingCluster, LocalCluster
 
@@ -30,7 +32,7 @@ ACCOUNTS = """
 accounts:
   - accessKey: pipeline
     secretKey: secret-of-pipeline
-    topicPerms: [Orders=SUB, Copies=PUB|SUB]
+    topicPerms: [Orders=SUB, Copies=PUB|SUB, Mirrored=PUB|SUB]
     defaultGroupPerm: SUB
 """
 
@@ -71,6 +73,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> It
     with LocalCluster(settings=settings, namesrv_settings=tls) as cluster:
         cluster.create_topic("Orders", queues=2)
         cluster.create_topic("Copies", queues=2)
+        cluster.create_topic("Mirrored", queues=1)
         options = {
             "namesrv": cluster.namesrv,
             "accessKey": "pipeline",
@@ -98,6 +101,31 @@ def read(spark: SparkSession, guarded: Guarded, topic: str = "Copies", **options
 
 def numbers(frame: DataFrame) -> list[int]:
     return sorted(int(row.body) for row in frame.select("body").collect())
+
+
+def test_a_mirror_is_let_in_by_keys_of_the_environment_and_options_of_a_file(
+    spark: SparkSession,
+    guarded: Guarded,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """None of what lets it in stands on the command line."""
+    keys = {"accessKey": "ACCESS_KEY", "secretKey": "SECRET_KEY", "securityToken": "SECURITY_TOKEN"}
+    file = tmp_path / "target"
+    file.write_bytes(write_properties({name: text for name, text in guarded.options.items() if name not in keys}))
+    with LocalCluster() as source:
+        source.create_topic("Mirrored", queues=1)
+        with Producer("fill", namesrv=source.namesrv) as producer:
+            producer.send(Message("Mirrored", b"7"))
+        words = ["spark", "mirror", "-n", source.namesrv, "--target", guarded.cluster.namesrv, "--topics", "Mirrored"]
+        words += ["--checkpoint", str(tmp_path / "checkpoint"), "--target-option-file", str(file)]
+        for option, name in keys.items():
+            monkeypatch.setenv(f"ROCKETMQ_TARGET_{name}", guarded.options[option])
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert (ended.value.code, capsys.readouterr().err) == (0, "")
+    assert numbers(read(spark, guarded, "Mirrored")) == [7]
 
 
 def said(spark: SparkSession) -> str:

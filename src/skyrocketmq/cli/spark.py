@@ -91,6 +91,7 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="an option of the format rocketmq for connections, as timeout, retries or tlsTrustPath; several times",
     )
+    cluster.add_argument("--option-file", metavar="FILE", help="a file with such options, NAME=VALUE in each line")
     engine = parser.add_argument_group("Spark")
     engine.add_argument("--master", default="local[*]", metavar="URL", help="where tasks run (default: %(default)s)")
     engine.add_argument("--conf", action="append", metavar="KEY=VALUE", help="a setting of Spark; several times")
@@ -104,14 +105,12 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
 
 def _connection(arguments: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The options of the formats that let us in."""
-    access = arguments.access_key or environ.get("ROCKETMQ_ACCESS_KEY")
-    secret = arguments.secret_key or environ.get("ROCKETMQ_SECRET_KEY")
-    options: dict[str, str] = {}
-    if access is not None or secret is not None:
-        options |= {"accessKey": access or "", "secretKey": secret or ""}
-    if arguments.tls:
-        options |= _tls()
-    return options | split_pairs(arguments.option, option="--option")
+    from skyrocketmq.spark.jobs.arguments import connection_of
+
+    keys = {"accessKey": arguments.access_key, "secretKey": arguments.secret_key}
+    given = {name: key for name, key in keys.items() if key} | split_pairs(arguments.option, option="--option")
+    options = _tls() if arguments.tls else {}
+    return options | connection_of(given, file=arguments.option_file, environ=environ, variables="ROCKETMQ")
 
 
 def _tls() -> dict[str, str]:

@@ -1,17 +1,23 @@
-"""What several jobs read from the command line: names, pairs, moments, and how topics are followed.
+"""What several jobs read from the command line: names, pairs, moments, how topics are followed, how to be let in.
 
-Bad ones are named, with what to write.
+Bad ones are named, with what to write. Rule: no secret has to stand on the command line, where every user of the
+machine sees it: options can come from a file, and keys from the environment.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
 
+from skyrocketmq.config import read_properties
 from skyrocketmq.errors import IllegalArgument
 
-__all__ = ["add_following_arguments", "moment_ms", "names_of", "pairs_of"]
+__all__ = ["add_following_arguments", "connection_of", "moment_ms", "names_of", "pairs_of"]
+
+_KEYS: Final = {"accessKey": "ACCESS_KEY", "secretKey": "SECRET_KEY", "securityToken": "SECURITY_TOKEN"}
 
 
 def add_following_arguments(
@@ -53,6 +59,22 @@ def pairs_of(texts: Iterable[str] | None, *, option: str) -> dict[str, str]:
             raise IllegalArgument(f"{option} {text!r}: write NAME=VALUE")
         pairs[name.strip()] = value
     return pairs
+
+
+def connection_of(
+    given: Mapping[str, str], *, file: str | None, environ: Mapping[str, str], variables: str
+) -> dict[str, str]:
+    """The options of the format with which connections are made: what was given, then a file's, then the environment's.
+
+    `variables` is what the names of the environment's begin with; its token belongs to its access key. Raises
+    `ConfigError`, and `OSError` for a file that cannot be read.
+    """
+    options = (read_properties(Path(file).read_bytes()) if file else {}) | dict(given)
+    said = {name.lower() for name in options}
+    keys = {option: value for option, name in _KEYS.items() if (value := environ.get(f"{variables}_{name}"))}
+    if "accesskey" in said:
+        keys.pop("securityToken", None)
+    return {option: value for option, value in keys.items() if option.lower() not in said} | options
 
 
 def moment_ms(text: str | None, *, option: str) -> int | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from skyrocketmq.errors import IllegalArgument, NetError, NoRoute
 from skyrocketmq.model import MessageQueue
-from skyrocketmq.spark.jobs.arguments import add_following_arguments, names_of, pairs_of
+from skyrocketmq.spark.jobs.arguments import add_following_arguments, connection_of, names_of, pairs_of
 from skyrocketmq.spark.jobs.control import Control, JobResult, JobStopped
 from skyrocketmq.spark.jobs.copying import (
     MIRRORED_FROM,
@@ -265,7 +265,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--target-option",
         action="append",
         metavar="NAME=VALUE",
-        help="an option of the format rocketmq for connections to the target, as accessKey or tls; several times",
+        help="an option of the format rocketmq for connections to the target, as timeout or tls; several times",
+    )
+    parser.add_argument(
+        "--target-option-file",
+        metavar="FILE",
+        help="a file with such options, NAME=VALUE in each line; keys also come from ROCKETMQ_TARGET_ACCESS_KEY, "
+        "ROCKETMQ_TARGET_SECRET_KEY and ROCKETMQ_TARGET_SECURITY_TOKEN",
     )
 
 
@@ -287,6 +293,11 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> Mirrored:
         skip_copies=arguments.skip_copies,
         allow_data_loss=arguments.allow_data_loss,
         connection=arguments.connection,
-        target_connection=pairs_of(arguments.target_option, option="--target-option"),
+        target_connection=connection_of(
+            pairs_of(arguments.target_option, option="--target-option"),
+            file=arguments.target_option_file,
+            environ=os.environ,
+            variables="ROCKETMQ_TARGET",
+        ),
         control=arguments.control,
     )

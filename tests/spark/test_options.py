@@ -104,6 +104,26 @@ def test_times_are_for_all_queues_or_for_each() -> None:
         ({"startingOffsets": "[]"}, "an object such as"),
         ({"startingTimestamp": "now"}, "milliseconds since 1970 or JSON"),
         ({"startingTimestamp": "5", "startingOffsets": "latest"}, "startingOffsets or startingTimestamp, not both"),
+        (
+            {"startingOffsets": '{"Orders": {"a:1": 7}}', "endingOffsets": '{"Orders": {"a:1": 6}}'},
+            "nothing can be read of Orders@a:1: startingOffsets 7 comes after endingOffsets 6",
+        ),
+        (
+            {"startingOffsets": "latest", "endingOffsets": "earliest"},
+            "nothing can be read: startingOffsets latest comes after endingOffsets earliest",
+        ),
+        (
+            {"startingOffsets": "latest", "endingOffsets": '{"Orders": {"a:1": -2}}'},
+            "of Orders@a:1: startingOffsets latest comes after endingOffsets earliest",
+        ),
+        (
+            {"startingTimestamp": "9", "endingTimestamp": "8"},
+            "nothing can be read: startingTimestamp 9 comes after endingTimestamp 8",
+        ),
+        (
+            {"startingTimestamp": "9", "endingTimestamp": '{"Orders": {"a:0": 9, "a:1": 3}}'},
+            "nothing can be read of Orders@a:1: startingTimestamp 9 comes after endingTimestamp 3",
+        ),
         ({"tags": "a", "sql": "b = 1"}, "tags or sql, not both"),
         ({"maxOffsetsPerTrigger": "5"}, "maxOffsetsPerTrigger cannot be used here: limits belong to streams"),
         ({"minPartitions": "0"}, "minPartitions is '0': a number from 1 on"),
@@ -120,6 +140,23 @@ def test_times_are_for_all_queues_or_for_each() -> None:
 def test_what_cannot_be_meant_is_refused(options: dict[str, str], message: str) -> None:
     with pytest.raises(IllegalArgument, match=message):
         source(**options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"startingOffsets": "latest"},
+        {"startingOffsets": "latest", "endingOffsets": '{"Orders": {"a:1": 5}}'},  # who knows where it ends
+        {"startingOffsets": '{"Orders": {"a:1": 5}}', "endingOffsets": '{"Orders": {"a:1": 5}}'},
+        {"startingOffsets": '{"Orders": {"a:1": 5}}', "endingOffsets": '{"Orders": {"a:1": -2}}'},
+        {"startingOffsets": '{"Orders": {"a:1": 5}}', "endingOffsets": '{"Orders": {"a:2": 3}}'},  # told later
+        {"startingOffsets": '{"Orders": {"a:1": 5}}', "endingTimestamp": '{"Orders": {"a:1": 3}}'},
+        {"startingOffsets": '{"Orders": {"a:1": 5}}', "endingTimestamp": "3"},
+        {"startingTimestamp": "9"},
+    ],
+)
+def test_a_range_that_may_be_empty_is_no_mistake(options: dict[str, str]) -> None:
+    source(**options)
 
 
 def test_a_stream_has_no_end_and_limits_that_fit() -> None:

@@ -146,11 +146,15 @@ def test_a_batch_waits_for_so_many_messages_or_so_long(begin: Begin, producer: P
     fill(producer, topic, 3)
     query = begin(topic, startingOffsets="earliest", minOffsetsPerTrigger="4", maxTriggerDelay="1h")
     assert query.reader.getDefaultReadLimit() == ReadMinRows(4)
+    assert len(query.batch()) == 3, "the first one does not wait"
+    fill(producer, topic, 3)
     assert query.batch() == []
     fill(producer, topic, 1)
     assert len(query.batch()) == 4
     hasty = begin(topic, startingOffsets="earliest", minOffsetsPerTrigger="9", maxTriggerDelay="0ms")
-    assert len(hasty.batch()) == 4
+    assert len(hasty.batch()) == 7
+    fill(producer, topic, 1)
+    assert len(hasty.batch()) == 1
 
 
 def test_available_now_ends_where_it_began(begin: Begin, producer: Producer, topic: str) -> None:

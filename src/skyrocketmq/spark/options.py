@@ -21,7 +21,7 @@ from skyrocketmq.model import CompressionType, MessageQueue
 from skyrocketmq.model.properties import KEY_SEPARATOR
 from skyrocketmq.net import ClientTls
 from skyrocketmq.spark.link import LinkSettings
-from skyrocketmq.spark.places import EARLIEST, LATEST, Places, offsets_from_json, queues_from_json
+from skyrocketmq.spark.places import EARLIEST, LATEST, Places, check_order, offsets_from_json, queues_from_json
 from skyrocketmq.spark.pulling import PullOptions
 from skyrocketmq.wire.compression import COMPRESS_FROM_BYTES, COMPRESS_LEVEL
 
@@ -129,6 +129,8 @@ class SourceOptions:
             raise IllegalArgument(f"minOffsetsPerTrigger {smallest} is larger than maxOffsetsPerTrigger {largest}")
         topic_pattern = texts.read("subscribePattern", _pattern, "")
         tags: tuple[str, ...] = texts.read("tags", _tags, ())
+        starting, ending = texts.places("starting", LATEST if is_stream else EARLIEST), texts.places("ending", LATEST)
+        check_order(starting, ending)
         return cls(
             name_servers=texts.name_servers(),
             link=texts.link(),
@@ -142,8 +144,8 @@ class SourceOptions:
             topics=texts.read("subscribe", _names, ()),
             topic_pattern=topic_pattern,
             assigned=texts.read("assign", queues_from_json, ()),
-            starting=texts.places("starting", LATEST if is_stream else EARLIEST),
-            ending=texts.places("ending", LATEST),
+            starting=starting,
+            ending=ending,
             offsets_per_trigger_max=largest,
             offsets_per_trigger_min=smallest,
             trigger_delay_max_s=texts.read("maxTriggerDelay", _seconds, 900.0),

@@ -17,7 +17,17 @@ from typing import Any, Final, TypeAlias
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model import MessageQueue
 
-__all__ = ["EARLIEST", "LATEST", "Bounds", "Offsets", "Places", "offsets_from_json", "offsets_to_json", "resolve"]
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "Bounds",
+    "Offsets",
+    "Places",
+    "check_order",
+    "offsets_from_json",
+    "offsets_to_json",
+    "resolve",
+]
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -63,6 +73,37 @@ class Places:
             return self.by_queue[queue]
         assert self.everywhere is not None, "a place by time is looked up first"
         return self.everywhere
+
+
+def check_order(starting: Places, ending: Places) -> None:
+    """Raises `IllegalArgument` where an end that was written lies before the beginning that was written.
+
+    Only what can be compared as it stands: what the words mean, and so what is left of a range, depends on what the
+    queues have. A range that is empty because of that is no mistake.
+    """
+    if starting.time_ms is not None and ending.time_ms is not None:
+        _check_pair(starting.time_ms, ending.time_ms, "Timestamp")
+    if starting.everywhere is not None and ending.everywhere is not None:
+        _check_pair(starting.everywhere, ending.everywhere, "Offsets")
+    for queue in sorted({*starting.time_ms_by_queue, *ending.time_ms_by_queue}):
+        _check_pair(starting.time_of(queue), ending.time_of(queue), "Timestamp", queue)
+    for queue in sorted({*starting.by_queue, *ending.by_queue}):
+        begin, end = (places.by_queue.get(queue, places.everywhere) for places in (starting, ending))
+        _check_pair(begin, end, "Offsets", queue)
+
+
+def _check_pair(begin: int | None, end: int | None, what: str, queue: MessageQueue | None = None) -> None:
+    if begin is None or end is None or begin <= end:
+        return
+    if end >= 0 or (begin, end) == (LATEST, EARLIEST):
+        place = "" if queue is None else f" of {queue}"
+        raise IllegalArgument(
+            f"nothing can be read{place}: starting{what} {_word(begin)} comes after ending{what} {_word(end)}"
+        )
+
+
+def _word(offset: int) -> str:
+    return {EARLIEST: "earliest", LATEST: "latest"}.get(offset, str(offset))
 
 
 def resolve(places: Places, bounds: Mapping[MessageQueue, Bounds], found: Mapping[MessageQueue, int]) -> Offsets:

@@ -115,14 +115,14 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _limited(self, begins: Offsets, ends: Offsets) -> Offsets:
         options = self._options
         now_s = SystemClock().monotonic()
-        if self._last_batch_s is None:
-            self._last_batch_s = now_s
         count = sum(ends[queue] - begins[queue] for queue in ends)
-        # A run over what is available now ends once nothing is left: waiting for more would be waiting for ever.
-        if self._target is None and not is_due(
+        # A query that starts does not wait, as with Spark's Kafka source: what is there may have waited long enough. A
+        # run over what is available now ends once nothing is left: waiting for more would be waiting for ever.
+        is_waiting = self._last_batch_s is not None and self._target is None
+        if is_waiting and not is_due(
             count,
             count_min=options.offsets_per_trigger_min,
-            waited_s=now_s - self._last_batch_s,
+            waited_s=now_s - (self._last_batch_s or 0.0),
             wait_max_s=options.trigger_delay_max_s,
         ):
             return begins

@@ -18,12 +18,15 @@ from skyrocketmq import Message
 from skyrocketmq.blocking import Producer
 from skyrocketmq.spark import sink
 from skyrocketmq.spark.cluster import Cluster
+from skyrocketmq.spark.jobs import mirror
+from skyrocketmq.spark.jobs.mirror import Mirrored
 from skyrocketmq.spark.link import LinkSettings
 from skyrocketmq.spark.once import TaskPlace
 from skyrocketmq.spark.pulling import DataLost
 from skyrocketmq.spark.sink import Written
 from skyrocketmq.spark.source import RocketMQDataSource
 from skyrocketmq.spark.stream import RocketMQStreamReader
+from skyrocketmq.testing import LocalCluster
 from tests.interop.apache import Apache, Server
 from tests.spark.conftest import spark as spark  # the fixture
 
@@ -190,3 +193,15 @@ def test_a_real_spark_reads_and_writes_on_apaches_broker(apache: Apache, spark: 
         copies = spark.read.format("rocketmq").options(**options, subscribe="Copies").load()
         found = sorted(int(row.body) for row in copies.select("body").collect())
         assert found == sorted([0, *range(COUNT)])  # each once, and the one that made the topic
+
+        with LocalCluster() as ours:
+
+            def copy() -> Mirrored:
+                place = str(tmp_path / "mirror")
+                return mirror(spark, namesrv=namesrv.address, target=ours.namesrv, topics=["Rows"], checkpoint=place)
+
+            done = copy()
+            assert (done.row_count, done.created, done.queues_left_out) == (COUNT, ("Rows",), ())
+            assert copy().row_count == 0
+            mirrored = ours.messages("Rows", count=COUNT)
+            assert sorted(int(message.body) for message in mirrored) == list(range(COUNT))

@@ -237,6 +237,23 @@ def test_a_mirror_that_is_killed_while_it_copies_goes_on_and_repeats_nothing(
     assert by_queue(other_cluster.messages("Killed", count=300)) == by_queue(cluster.messages("Killed", count=300))
 
 
+def test_an_archive_that_is_killed_while_it_writes_goes_on_and_has_each_message_once(
+    spark: SparkSession, cluster: BlockingCluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("Killed-archive", queues=2)
+    fill(cluster, "Killed-archive", 200)
+    options = ("--topics", "Killed-archive", "-n", cluster.namesrv, "--batch-rows", "2", "--merge-count", "0", *QUICK)
+    with process("archive", str(tmp_path), *options) as started:
+        wait_until(lambda: commits_of(tmp_path) >= 2, started)
+        os.killpg(started.pid, signal.SIGKILL)  # the driver and its Java; tasks follow
+        started.wait(timeout=WAIT_S)
+    written = numbers(spark.read.parquet(str(tmp_path)))
+    assert 0 < len(written) == len(set(written)) < 200, "it was in the middle"
+    done = archive(spark, namesrv=cluster.namesrv, topics=["Killed-archive"], path=str(tmp_path))
+    assert done.row_count >= 200 - len(written) - 2, "what was written stays; one batch may have been under way"
+    assert numbers(spark.read.parquet(str(tmp_path))) == list(range(200))
+
+
 def wait_for_quiet(cluster: BlockingCluster, topic: str) -> None:
     """A task whose driver is gone finds that out a moment later."""
     before = -1

@@ -5,7 +5,8 @@ A map of the package, in reading order:
     sessions    a Spark session with our formats; `java` finds the Java for it
     source      `format("rocketmq")`: batch reads
     stream      the same as a stream
-    sink        writing, batch and stream; `sending` is what its tasks do, `once` keeps them from doing it twice
+    sink        writing, batch and stream; `sending` is what its tasks do, `once` keeps them from doing it twice,
+                `packing` makes many rows into messages at once, `choosing` says to which queues they go
     options     texts to typed values
     places      earliest, latest, offsets and times; JSON and back
     planning    which ranges, how many tasks, how much now: pure

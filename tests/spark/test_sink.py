@@ -113,6 +113,14 @@ def test_many_rows_travel_in_batches_to_all_queues(cluster: BlockingCluster, top
     assert len({message.queue for message in messages}) == 4
 
 
+def test_rows_are_taken_in_pieces_that_are_small_whatever_their_sizes() -> None:
+    rows = table(body=[bytes([number]) * (5 << 20 if number < 9 else 1) for number in range(200)])
+    pieces = list(sink._pieces([rows]))
+    assert [body[0] for piece in pieces for body in piece.column("body").to_pylist()] == list(range(200))
+    assert max(piece.nbytes for piece in pieces) <= 16 << 20
+    assert len(pieces) < 12, "and not smaller than they have to be"
+
+
 def by_key(messages: list[MessageView]) -> Mapping[str, list[MessageView]]:
     groups: dict[str, list[MessageView]] = {}
     for message in sorted(messages, key=lambda message: message.queue_offset):

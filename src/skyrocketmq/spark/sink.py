@@ -54,6 +54,7 @@ _TYPES: Final[dict[str, tuple[DataType, ...]]] = {
 }
 _BESIDES: Final = ("tags", "keys", "properties", "delay_level", "flag", "sharding_key", "target_queue")
 PIECE_ROWS: Final = 1024
+PIECE_BYTES: Final = 16 << 20  # unless one row alone has more
 _NOT_WRITTEN: Final = frozenset(COLUMN_NAMES) - set(_TYPES)
 
 
@@ -185,7 +186,17 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Batches as Spark makes them may be large; what is made of a piece of one stays small."""
     for batch in batches:
         for begin in range(0, batch.num_rows, PIECE_ROWS):
-            yield batch.slice(begin, PIECE_ROWS)
+            yield from _halves(batch.slice(begin, PIECE_ROWS))
+
+
+def _halves(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows in their order, in parts that are small enough."""
+    if rows.num_rows <= 1 or rows.nbytes <= PIECE_BYTES:
+        yield rows
+        return
+    middle = rows.num_rows // 2
+    yield from _halves(rows.slice(0, middle))
+    yield from _halves(rows.slice(middle))
 
 
 def own_properties(pairs: Iterable[tuple[str, Any]] | None) -> dict[str, str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from skyrocketmq.config import StoreConfig
 from skyrocketmq.ports import Clock, Disk
@@ -102,6 +104,14 @@ def put_ok(store: MessageStore, message: NewMessage) -> PutResult:
     result = store.put(message)
     assert result.status is PutStatus.PUT_OK, result
     return result
+
+
+def put_batch(
+    store: MessageStore, messages: Sequence[NewMessage], *, shared: bytes = b""
+) -> tuple[PutResult, list[int]]:
+    """Messages that differ in body, flag and properties only, as one batch."""
+    common = msgspec.structs.replace(messages[0], body=b"", properties=shared)
+    return store.put_batch(common, [(message.flag, message.body, message.properties) for message in messages])
 
 
 def unique_id(number: int) -> str:

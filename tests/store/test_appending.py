@@ -21,6 +21,7 @@ from tests.store.support import (
     memory_disk,
     new_message,
     open_store,
+    put_batch,
     put_ok,
     sizes_of,
     store_config,
@@ -105,11 +106,12 @@ async def test_a_batch_that_does_not_fit_goes_into_the_next_file_as_a_whole() ->
     async with open_store(disk) as store:
         put_ok(store, new_message(body=b"x" * 2500))
         batch = [new_message(body=bytes([n]) * 500, unique=unique_id(n)) for n in range(4)]
-        results = store.put_batch(batch)
-        assert results[0].log_offset == 4096
-        assert [result.queue_offset for result in results] == [1, 2, 3, 4]
-        too_large = store.put_batch([new_message(body=b"x" * 1000)] * 5)
-        assert {result.status for result in too_large} == {PutStatus.MESSAGE_ILLEGAL}
+        result, places = put_batch(store, batch)
+        assert (result.log_offset, result.queue_offset) == (places[0], 1)
+        assert places[0] == 4096
+        assert len(places) == 4
+        too_large, nowhere = put_batch(store, [new_message(body=b"x" * 1000)] * 5)
+        assert (too_large.status, nowhere) == (PutStatus.MESSAGE_ILLEGAL, [])
         assert store.max_offset("TopicTest", 0) == 5
     assert len(check(disk).records) == 5
 
@@ -117,9 +119,9 @@ async def test_a_batch_that_does_not_fit_goes_into_the_next_file_as_a_whole() ->
 async def test_one_bad_message_refuses_its_whole_batch() -> None:
     disk = memory_disk()
     async with open_store(disk, store_config(message_bytes_max=100)) as store:
-        results = store.put_batch([new_message(), new_message(body=b"x" * 101), new_message()])
-        assert [result.status for result in results] == [PutStatus.MESSAGE_ILLEGAL] * 3
-        assert "maxMessageSize allows 100" in results[0].remark
+        result, places = put_batch(store, [new_message(), new_message(body=b"x" * 101), new_message()])
+        assert (result.status, places) == (PutStatus.MESSAGE_ILLEGAL, [])
+        assert "maxMessageSize allows 100" in result.remark
         assert store.max_offset("TopicTest", 0) == 0
     assert check(disk).records == []
 
@@ -261,8 +263,8 @@ async def test_a_failed_write_takes_its_numbers_back_and_the_next_one_goes_on(ca
         put_ok(store, new_message(body=b"before", unique=unique_id(0)))
         disk.fail("pwrite", path="*/commitlog/*", error=errno.EIO)
         with caplog.at_level(logging.CRITICAL):
-            results = store.put_batch([new_message(body=b"lost" * 50, unique=unique_id(n)) for n in (1, 2)])
-        assert {result.status for result in results} == {PutStatus.UNKNOWN_ERROR}
+            result, _ = put_batch(store, [new_message(body=b"lost" * 50, unique=unique_id(n)) for n in (1, 2)])
+        assert result.status is PutStatus.UNKNOWN_ERROR
         assert store.max_offset("TopicTest", 0) == 1
         assert store.statistics.put_failed == 2
         assert put_ok(store, new_message(body=b"after", unique=unique_id(3))).queue_offset == 1

@@ -20,6 +20,7 @@ from skyrocketmq.model import properties as names
 from skyrocketmq.model.flags import TransactionType, transaction_type
 from skyrocketmq.model.names import SCHEDULE_TOPIC, check_topic
 from skyrocketmq.store import MessageStore, NewMessage, PutResult, PutStatus
+from skyrocketmq.wire.batches import BatchEntry
 from skyrocketmq.wire.properties import split_properties
 from skyrocketmq.wire.records import HEADS, scan_record
 
@@ -113,26 +114,13 @@ class MessageWriter:
             self._on_delayed(level)
         return result
 
-    def put_batch(self, batch: OutgoingMessage, entries: Sequence[tuple[int, bytes, bytes]]) -> list[PutResult]:
-        """Store the entries (flag, body, properties) of a batch, all or none, one after the other in its queue."""
-        common = _new_message(batch, batch.topic, batch.queue_id, b"")
-        messages = [
-            NewMessage(
-                topic=common.topic,
-                queue_id=common.queue_id,
-                body=body,
-                properties=properties,
-                born_timestamp=common.born_timestamp,
-                born_host=common.born_host,
-                flag=flag,
-                sys_flag=common.sys_flag,
-                reconsume_times=common.reconsume_times,
-                prepared_transaction_offset=common.prepared_transaction_offset,
-                store_host=common.store_host,
-            )
-            for flag, body, properties in entries
-        ]
-        return self._store.put_batch(messages)
+    def put_batch(self, batch: OutgoingMessage, entries: Sequence[BatchEntry]) -> tuple[PutResult, list[int]]:
+        """Store the messages of a batch, all or none, one after the other in its queue.
+
+        Returns how it ended, with the place of the first, and the log offsets of all.
+        """
+        common = _new_message(batch, batch.topic, batch.queue_id, properties_text(batch.properties))
+        return self._store.put_batch(common, entries)
 
 
 def _new_message(message: OutgoingMessage, topic: str, queue_id: int, properties: bytes) -> NewMessage:

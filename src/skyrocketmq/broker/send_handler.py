@@ -9,13 +9,13 @@ refusal too, tells the producer the region and whether to trace: the family's pr
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
 from skyrocketmq.broker.dead_letters import DeadLetters
 from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.groups import GroupTable
-from skyrocketmq.broker.message_writer import MessageWriter, OutgoingMessage, delay_level_of, properties_text
+from skyrocketmq.broker.message_writer import MessageWriter, OutgoingMessage, delay_level_of
 from skyrocketmq.broker.saving import Saver
 from skyrocketmq.broker.send_reading import SendReader
 from skyrocketmq.broker.send_rules import (
@@ -38,7 +38,6 @@ from skyrocketmq.store.statuses import PutStatus
 from skyrocketmq.wire.batches import decode_batch
 from skyrocketmq.wire.codes import RETRY_LIMIT_VERSION, RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
-from skyrocketmq.wire.properties import join_properties
 
 __all__ = ["SendHandler"]
 
@@ -98,13 +97,13 @@ class SendHandler:
         queue_id = message.queue_id
         message.properties[_CLUSTER] = self._config.current.cluster_name.encode()
         if header.batch:
-            return self._answer(frame, queue_id, message, self._put_batch(message))
+            return self._answer(frame, queue_id, message, *self._put_batch(message))
         giving_up = self._group_giving_up(message, header, frame.version) if is_retry_topic(message.topic) else None
         if message.properties.get(_TRAN_MSG, b"").lower() == b"true":
-            return self._answer(frame, queue_id, message, [self._put_half(message)])
+            return self._answer(frame, queue_id, message, self._put_half(message))
         if giving_up is not None:
             return self._send_dead_letter(frame, queue_id, message, giving_up)
-        return self._answer(frame, queue_id, message, [self._writer.put(message)])
+        return self._answer(frame, queue_id, message, self._writer.put(message))
 
     def _put_half(self, message: OutgoingMessage) -> PutResult:
         """The first half of a transaction: no consumer sees it before its producer commits it."""
@@ -115,7 +114,7 @@ class SendHandler:
                 f"broker {config.broker_name} takes no transaction messages: rejectTransactionMessage is true",
             )
         if delay_level_of(message.properties) > 0:
-            return _illegal("a transaction message cannot be delayed: remove its delay level")[0]
+            return _illegal("a transaction message cannot be delayed: remove its delay level")
         return self._transactions.put_half(message)
 
     def _group_giving_up(
@@ -135,45 +134,45 @@ class SendHandler:
         message.queue_id = 0
         message.properties.pop(_DELAY, None)  # nobody waits for a dead letter
         stored = await self._dead_letters.put(message)
-        answer = self._answer(frame, queue_id, message, [stored])
+        answer = self._answer(frame, queue_id, message, stored)
         return answer if isinstance(answer, Frame) else await answer
 
     # ------------------------------------------------------------------------------------------------------- batches
 
-    def _put_batch(self, message: OutgoingMessage) -> list[PutResult]:
+    def _put_batch(self, message: OutgoingMessage) -> tuple[PutResult, Sequence[int]]:
         """Store the messages of a batch, all or none, one after the other in the same queue."""
         limit = self._config.current.store.message_bytes_max
         if message.sys_flag & TRANSACTION_MASK or delay_level_of(message.properties) > 0:
-            return _illegal("a batch can be neither delayed nor part of a transaction: send its messages one by one")
+            return _illegal(
+                "a batch can be neither delayed nor part of a transaction: send its messages one by one"
+            ), ()
         if is_retry_topic(message.topic):
-            return _illegal("a batch cannot go to a retry topic: send its messages one by one")
+            return _illegal("a batch cannot go to a retry topic: send its messages one by one"), ()
         if len(message.body) > limit:
-            return _illegal(f"the batch takes {len(message.body)} bytes, maxMessageSize allows {limit}: split it")
+            return _illegal(f"the batch takes {len(message.body)} bytes, maxMessageSize allows {limit}: split it"), ()
         try:
             entries = decode_batch(message.body)
         except ProtocolError as error:
-            return _illegal(str(error))
+            return _illegal(str(error)), ()
         if not entries:
-            return _illegal("the batch holds no message")
-        shared = properties_text(message.properties)
-        return self._writer.put_batch(
-            message, [(flag, body, join_properties(own, shared)) for flag, body, own in entries]
-        )
+            return _illegal("the batch holds no message"), ()
+        return self._writer.put_batch(message, entries)
 
     # ------------------------------------------------------------------------------------------------------- answers
 
     def _answer(
-        self, frame: Frame, queue_id: int, message: OutgoingMessage, results: list[PutResult]
+        self, frame: Frame, queue_id: int, message: OutgoingMessage, result: PutResult, log_offsets: Sequence[int] = ()
     ) -> Frame | Awaitable[Frame]:
-        first = results[0]
-        answer = put_status_answer(frame, first.status, first.remark)
+        """The answer to a send; `log_offsets` are those of all messages, where it was a batch."""
+        answer = put_status_answer(frame, result.status, result.remark)
         ext = answer.ext = self._reader.answer_fields()
-        if not first.status.is_stored:
+        if not result.status.is_stored:
             return answer
-        host = self._store_host.hex().upper()
-        ext["msgId"] = ",".join([f"{host}{result.log_offset:016X}" for result in results])  # as `encode_offset_id` says
+        places = tuple(log_offsets) or (result.log_offset,)
+        one_id = self._store_host.hex().upper() + "%016X"  # as `encode_offset_id` says
+        ext["msgId"] = ",".join([one_id] * len(places)) % places
         ext["queueId"] = str(queue_id)
-        ext["queueOffset"] = str(first.queue_offset)
+        ext["queueOffset"] = str(result.queue_offset)
         waits = message.waits and not self._durability.is_at_once
         if not waits and self._topics_file.is_saved:
             return answer
@@ -190,5 +189,5 @@ class SendHandler:
         return safe
 
 
-def _illegal(remark: str) -> list[PutResult]:
-    return [PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)]
+def _illegal(remark: str) -> PutResult:
+    return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)

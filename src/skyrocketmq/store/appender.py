@@ -21,9 +21,9 @@ messages are in the log and count as stored.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from struct import Struct, calcsize
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 from zlib import crc32
 
 from zlib_ng.zlib_ng import crc32 as crc32_long
@@ -36,8 +36,8 @@ from skyrocketmq.ports import Clock
 from skyrocketmq.store.commit_log import CommitLog
 from skyrocketmq.store.consume_queue import CELL, ConsumeQueue
 from skyrocketmq.store.consume_queues import ConsumeQueues
-from skyrocketmq.store.index import Index
 from skyrocketmq.store.index_file import KeyPlace
+from skyrocketmq.store.key_feed import KeyFeed
 from skyrocketmq.store.queue_extension import QueueExtensions
 from skyrocketmq.store.record_shape import RecordShape
 from skyrocketmq.store.statistics import StoreStatistics
@@ -46,7 +46,7 @@ from skyrocketmq.store.transient_pool import TransientPool
 from skyrocketmq.wire.java import CRC_LONG_FROM_BYTES, CRC_MASK, body_crc
 from skyrocketmq.wire.records import BLANK_BYTES, HEAD_BYTES, HEADS, MESSAGE_MAGIC
 
-__all__ = ["REFUSED", "Appender", "Arrival"]
+__all__ = ["REFUSED", "Appender", "Arrival", "ShapedEntry"]
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,6 @@ REFUSED: Final = -1
 _UNQUEUED: Final = 0x4  # prepared and rolled back messages share this bit; they get no place in a queue
 _ROLLBACK: Final = 0xC
 _SPECIAL_FLAGS: Final = _UNQUEUED | BORN_HOST_V6 | STORE_HOST_V6
-KEYS_TOGETHER: Final = 32  # so many are put into the index at once, or as many as a millisecond brings
 _TOTAL_EXTRA_BYTES: Final = 64 * 1024  # what a record may have beside the largest body
 _cell = CELL.pack
 
@@ -63,6 +62,10 @@ _cell = CELL.pack
 _quick_head: Final = Struct(">iIIiiqqiq8s28si").pack
 _stored_head: Final = Struct(">q8siq").pack
 assert calcsize(">iIIiiqqiq8s28si") == HEAD_BYTES
+
+
+ShapedEntry: TypeAlias = tuple[RecordShape, bytes, bytes, int]
+"""(what it shares with others, the unique id, the body, the user's flag) of a message of a batch."""
 
 
 class Arrival(NamedTuple):
@@ -84,7 +87,7 @@ class Appender:
         *,
         log: CommitLog,
         queues: ConsumeQueues,
-        index: Index | None,
+        key_feed: KeyFeed,
         state: RunningState,
         statistics: StoreStatistics,
         clock: Clock,
@@ -98,9 +101,9 @@ class Appender:
         self.failed_from = LogOffset(0)  # after a failed commit: messages from here on are not stored
         self.newest_ms = 0  # store time of the newest message in the log
         self.on_arrival: Callable[[list[Arrival]], None] = _nobody
+        self.key_feed = key_feed
         self._log = log
         self._queues = queues
-        self._index = index
         self._state = state
         self._statistics = statistics
         self._clock = clock
@@ -110,11 +113,6 @@ class Appender:
         self._limit = log.limit
         self._pieces: list[bytes] = []
         self._keys: list[KeyPlace] = []
-        self._fresh_keys: list[
-            KeyPlace
-        ] = []  # of messages in the log, all stored in one millisecond; see `index_fresh`
-        self._fresh_ms = 0
-        self._late_keys: list[tuple[list[KeyPlace], int]] = []  # that the index could not take
         self._arrivals: list[Arrival] = []
         self._count = 0
         self._has_failed = False  # so did the last write
@@ -308,6 +306,67 @@ class Appender:
         self._count += 1
         return position
 
+    def add_batch(
+        self,
+        queue: ConsumeQueue,
+        entries: Sequence[ShapedEntry],
+        sys_flag: int,
+        born_ms: int,
+        born_host: bytes,
+    ) -> list[int]:
+        """Add messages of one queue, to all of which `is_quick` said yes, where `reserve` has made room for them.
+
+        Returns their log offsets. What `add` does, without what is the same for all: a third of the time.
+        """
+        position, offset = self._position, queue.next_offset
+        queue_id, stored = queue.queue_id, self._stored
+        pieces, keys = self._pieces, self._keys
+        cells: list[bytes] = []
+        positions: list[int] = []
+        for shape, key, body, flag in entries:
+            body_bytes = len(body)
+            total = shape.fixed_bytes + body_bytes
+            crc = (crc32(body) if body_bytes < CRC_LONG_FROM_BYTES else crc32_long(body)) & CRC_MASK
+            pieces += (
+                _quick_head(
+                    total,
+                    MESSAGE_MAGIC,
+                    crc,
+                    queue_id,
+                    flag,
+                    offset,
+                    position,
+                    sys_flag,
+                    born_ms,
+                    born_host,
+                    stored,
+                    body_bytes,
+                ),
+                body,
+                shape.middle,
+                key,
+                shape.after,
+            )
+            cells.append(_cell(position, total, shape.tags_code))
+            positions.append(position)
+            if key:
+                keys.append((shape.topic, key, position))
+            if shape.keys:
+                keys += [(shape.topic, other, position) for other in shape.keys]
+            offset += 1
+            if queue.is_watched:
+                queue.next_offset = offset
+                self._note_arrival(queue, shape, key, shape.tags_code)
+            position += total
+        assert position <= self._limit, "room is reserved first"
+        queue.next_offset = offset
+        queue.tail += b"".join(cells)
+        if not queue.is_dirty:
+            self._queues.mark_dirty(queue)
+        self._position = position
+        self._count += len(entries)
+        return positions
+
     def reserve(self, total_bytes: int) -> bool:
         """See to it that messages of so many bytes in all go into one file: a batch is stored whole or not at all.
 
@@ -428,7 +487,7 @@ class Appender:
         self.newest_ms = self.now_ms
         if self._keys:
             keys, self._keys = self._keys, []
-            self._index_soon(keys, self.now_ms)
+            self.key_feed.add(keys, self.now_ms)
         return True
 
     def _take_back(self, first: LogOffset, error: Exception, count: int) -> None:
@@ -485,63 +544,9 @@ class Appender:
         self.newest_ms = pool.newest_ms
         self._queues.show_all()
         for keys, now_ms in pool.keys:
-            self._put_keys(keys, now_ms)
+            self.key_feed.put(keys, now_ms)
         pool.clear()
         return True
-
-    # ------------------------------------------------------------------------------------------------------- index
-
-    def _index_soon(self, keys: list[KeyPlace], now_ms: int) -> None:
-        """Put keys of messages that are in the log into the index, together with others of the same time.
-
-        A message that comes alone would pay as much for its key as for everything else. After a crash what is missing
-        in the index is found in the log.
-        """
-        if self._fresh_keys and self._fresh_ms != now_ms:
-            self.index_fresh()
-        self._fresh_ms = now_ms
-        self._fresh_keys += keys
-        if len(self._fresh_keys) >= KEYS_TOGETHER:
-            self.index_fresh()
-
-    def index_fresh(self) -> None:
-        """Put into the index what waits for it. Whoever reads the index calls this first."""
-        if self._fresh_keys:
-            keys, self._fresh_keys = self._fresh_keys, []
-            self._put_keys(keys, self._fresh_ms)
-
-    def _put_keys(self, keys: list[KeyPlace], now_ms: int) -> None:
-        index = self._index
-        if index is None:
-            return
-        if self._late_keys:  # the order of the log is kept
-            self._late_keys.append((keys, now_ms))
-            return
-        try:
-            taken = index.put_all(keys, now_ms)
-        except (StoreError, OSError) as error:
-            taken = 0
-            if self._state.raise_flag(RunningFlag.INDEX_WRITE_ERROR):
-                logger.error("index cannot be written", extra={"error": str(error)})
-        except Exception:
-            # No key may keep the store from going on: these messages are not found by key, and that is said.
-            logger.exception("keys not indexed", extra={"count": len(keys), "log_offset": keys[0][2]})
-            return
-        if taken < len(keys):
-            self._late_keys.append((keys[taken:], now_ms))
-            self._state.raise_flag(RunningFlag.INDEX_WRITE_ERROR)
-
-    def put_late_keys(self) -> None:
-        """Put into the index what waits for it, and what it could not take; called once a second."""
-        self.index_fresh()
-        late, self._late_keys = self._late_keys, []
-        for number, (keys, now_ms) in enumerate(late):
-            self._put_keys(keys, now_ms)
-            if self._late_keys:
-                self._late_keys += late[number + 1 :]
-                return
-        if late and self._state.lower_flag(RunningFlag.INDEX_WRITE_ERROR):
-            logger.info("index can be written again")
 
 
 def _no_file(error: Exception) -> Refusal:

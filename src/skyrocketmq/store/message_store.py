@@ -9,58 +9,51 @@ Rule 2: opening takes the lock, looks at the files, marks the directory as in us
 start that is cut off is a crash as any other. A store that is refused for its files' sizes is not marked. Closing
 flushes everything, writes the checkpoint, and removes the mark.
 
-`store_parts` puts it together, `store_reads` has the ways out.
+`store_parts` puts it together, `store_writes` has the ways in and `store_reads` the ways out.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 from skyrocketmq.config import BrokerRole, StoreConfig
 from skyrocketmq.errors import FlushFailed, StoreError
-from skyrocketmq.model.flags import TRANSACTION_MASK, TransactionType, transaction_type
 from skyrocketmq.model.offsets import LogOffset
 from skyrocketmq.ports import Clock, Disk, FileLock
-from skyrocketmq.store.appender import REFUSED, Arrival
+from skyrocketmq.store.appender import Arrival
 from skyrocketmq.store.checkpoint import load_checkpoint
-from skyrocketmq.store.consume_queue import ConsumeQueue
 from skyrocketmq.store.file_rows import make_directories
-from skyrocketmq.store.key_hash import TopicKeys
 from skyrocketmq.store.log_files import require_synced_log
 from skyrocketmq.store.new_message import NewMessage, PutResult
 from skyrocketmq.store.rebuild_note import RebuildNote
-from skyrocketmq.store.record_shape import RecordShape, split_unique_key
 from skyrocketmq.store.recovery import Recovered, Recovery, RecoveryWishes
 from skyrocketmq.store.snapshot import load_snapshot
 from skyrocketmq.store.statuses import PutStatus, Refusal, RunningFlag
 from skyrocketmq.store.store_parts import UNKNOWN_HOST
 from skyrocketmq.store.store_reads import StoreReads
+from skyrocketmq.store.store_writes import StoreWrites
 from skyrocketmq.store.threads import run_to_end
 
 __all__ = ["MessageStore", "NewMessage", "PutResult"]
-
-_PUT_OK: Final = PutStatus.PUT_OK  # looking up a member of an enum takes a tenth of a microsecond
 
 logger = logging.getLogger(__name__)
 
 SYNC_FAILED: Final = b"a sync failed"  # in the file `abort`, which is empty otherwise
 CLOSING_ATTEMPTS: Final = 3
-_QUEUED: Final = (TransactionType.NONE, TransactionType.COMMIT)  # others have no place in a queue
 
 
-class MessageStore(StoreReads):
+class MessageStore(StoreReads, StoreWrites):
     """All messages of one broker."""
 
     def __init__(self, config: StoreConfig, *, disk: Disk, clock: Clock, store_host: bytes = UNKNOWN_HOST) -> None:
         """Use `open`; this only puts the parts together."""
         super().__init__(config, disk=disk, clock=clock, store_host=store_host)
         self.flusher.on_failed = self._note_failed_sync
-        self._topics: dict[str, TopicKeys] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._lock: FileLock | None = None
         self._is_locked = False  # by whoever opened it
@@ -225,90 +218,6 @@ class MessageStore(StoreReads):
     @on_arrival.setter
     def on_arrival(self, listener: Callable[[list[Arrival]], None]) -> None:
         self.appender.on_arrival = listener
-
-    def queue(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """The queue, to be kept and given to the appender. Raises `IllegalArgument` for an illegal topic name."""
-        return self.queues.get(topic, queue_id)
-
-    def shape(self, topic: str, before: bytes, key: bytes, after: bytes) -> RecordShape:
-        """The shape of records of a topic whose properties are these three one after the other; keep it."""
-        keys = self._topics.get(topic)
-        if keys is None:
-            keys = self._topics[topic] = TopicKeys(topic)
-        return RecordShape(keys, before, key, after, delay_levels_ms=self.config.delay_levels_ms)
-
-    def put(self, message: NewMessage) -> PutResult:
-        """Append one message. For the broker's own ones; what clients send goes through `appender`."""
-        return self.put_batch([message])[0]
-
-    def put_batch(self, messages: Sequence[NewMessage]) -> list[PutResult]:
-        """Append messages that belong together: one file of the log takes all of them, or none is stored."""
-        appender = self.appender
-        shaped: list[tuple[NewMessage, ConsumeQueue, RecordShape, bytes]] = []
-        batch_bytes = 0
-        shape: RecordShape | None = None
-        queue: ConsumeQueue | None = None
-        first = messages[0]
-        # Most differ in their bodies and unique ids only: what is known of one is known of the next.
-        before = after = b""
-        key_at = key_end = properties_bytes = longest = 0
-        for message in messages:
-            properties, body_bytes = message.properties, len(message.body)
-            is_other_place = message.topic != first.topic or message.queue_id != first.queue_id
-            if (
-                shape is not None
-                and len(properties) == properties_bytes
-                and not is_other_place
-                and properties.find(b"\x02", key_at) == key_end
-                and properties.startswith(before)
-                and properties.endswith(after)
-            ):
-                key = properties[key_at:key_end]
-            else:
-                before, key, after = split_unique_key(properties)
-                shape = self.shape(message.topic, before, key, after)
-                key_at, key_end, properties_bytes = len(before), len(before) + len(key), len(properties)
-                longest = -1
-            total = appender.record_bytes(shape, body_bytes, message.born_host, message.store_host)
-            if body_bytes > longest:
-                longest = body_bytes
-                refusal = appender.refusal_of(shape, body_bytes, total)
-                if refusal is not None:
-                    return [PutResult(refusal.status, remark=refusal.remark)] * len(messages)
-            if queue is None or is_other_place:
-                queue = self.queues.get(message.topic, message.queue_id)
-            first = message
-            batch_bytes += total
-            shaped.append((message, queue, shape, key))
-        if appender.settle() and appender.begin() and appender.reserve(batch_bytes):
-            results = [self._add(message, queue, shape, key) for message, queue, shape, key in shaped]
-            if appender.commit():
-                return results
-        assert appender.refusal is not None, "a failed append has a reason"
-        return [PutResult(appender.refusal.status, remark=appender.refusal.remark)] * len(messages)
-
-    def _add(self, message: NewMessage, queue: ConsumeQueue, shape: RecordShape, key: bytes) -> PutResult:
-        appender = self.appender
-        queue_offset = queue.next_offset
-        usual = (
-            queue,
-            shape,
-            key,
-            message.body,
-            message.flag,
-            message.sys_flag,
-            message.born_timestamp,
-            message.born_host,
-            message.reconsume_times,
-        )
-        if message.sys_flag & TRANSACTION_MASK or message.prepared_transaction_offset or message.store_host is not None:
-            if transaction_type(message.sys_flag) not in _QUEUED:
-                queue_offset = 0
-            log_offset = appender.add_special(*usual, message.prepared_transaction_offset, message.store_host)
-        else:
-            log_offset = appender.add(*usual)
-        assert log_offset != REFUSED, "room and limits were checked for the whole batch"
-        return PutResult(_PUT_OK, log_offset, queue_offset, appender.now_ms)  # type: ignore[arg-type]  # hot: no casts
 
     # ---------------------------------------------------------------------------------------------------- flushing
 

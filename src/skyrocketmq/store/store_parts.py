@@ -16,6 +16,7 @@ from skyrocketmq.store.cut_mark import CUT_NAME
 from skyrocketmq.store.flushing import LogFlusher
 from skyrocketmq.store.index import Index
 from skyrocketmq.store.index_file import IndexLayout
+from skyrocketmq.store.key_feed import KeyFeed
 from skyrocketmq.store.queue_extension import QueueExtensions
 from skyrocketmq.store.reading import ReadLimits
 from skyrocketmq.store.recovery import Recovered
@@ -53,7 +54,7 @@ class StoreParts:
         self.appender = Appender(
             log=self.log,
             queues=self.queues,
-            index=self.index,
+            key_feed=KeyFeed(self.index, self.state),
             state=self.state,
             statistics=self.statistics,
             clock=clock,

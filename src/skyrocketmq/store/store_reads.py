@@ -270,7 +270,7 @@ class StoreReads(StoreParts):
         if self.index is None:
             return QueryResult((), 0, 0)
         self.appender.settle()
-        self.appender.index_fresh()
+        self.appender.key_feed.put_fresh()
         count_max = min(count_max, self.config.index_query_count_max)
         steps = query(self.log, self.index, topic, key, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms)
         return await self._reads.run(steps)

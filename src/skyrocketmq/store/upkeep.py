@@ -195,7 +195,7 @@ class Upkeep:
 
     async def flush_queues(self) -> None:
         """One round: try late index keys, write out cells, sync queues with much to sync."""
-        self._appender.put_late_keys()
+        self._appender.key_feed.put_all()
         await self._write_out_queues()
         if self.turn.locked():
             return  # a checkpoint of many queues takes its time, and syncs them anyway
@@ -219,7 +219,7 @@ class Upkeep:
         self._appender.settle()
         if not self._appender.write_pool():
             raise StoreError("the transient pool could not be written to the log, it is tried again")
-        self._appender.index_fresh()
+        self._appender.key_feed.put_fresh()
 
     def _write_out(self, count_max: int | None) -> bool:
         self._log_first()
@@ -239,7 +239,7 @@ class Upkeep:
         """
         async with self.turn:
             self._check_syncs()
-            self._appender.put_late_keys()
+            self._appender.key_feed.put_all()
             await self._write_out_queues()
             # From here to the snapshot nothing else runs: log, queues and index are seen at one and the same moment.
             self._log_first()

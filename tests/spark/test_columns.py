@@ -14,7 +14,8 @@ pytest.importorskip("pyarrow", reason="the pipeline needs pyarrow: pip install s
 from skyrocketmq.errors import CorruptRecord
 from skyrocketmq.model import MessageView
 from skyrocketmq.model.flags import BODY_COMPRESSED
-from skyrocketmq.spark.columns import COLUMN_NAMES, batches_of, columns_of, walk_records
+from skyrocketmq.spark.columns import COLUMN_NAMES, batches_of, columns_of
+from skyrocketmq.spark.record_places import places_in_answer
 from skyrocketmq.wire.records import decode_record, encode_record
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -92,7 +93,7 @@ def test_columns_are_what_views_say(seed: int) -> None:
         else:
             records.append(record(chance, number, sys_flag=flag))
     data = b"".join(records)
-    starts = walk_records(data)
+    starts = places_in_answer(data).tolist()
     assert len(starts) == 200
     assert rows_of(data, starts) == expected(data, starts)
     shuffled = chance.sample(starts, 50)
@@ -115,7 +116,7 @@ def test_damaged_bytes_are_named_or_read_as_something_but_never_crash(seed: int)
     chance = random.Random(seed)
     records = [record(chance, number) for number in range(5)]
     data = bytearray(b"".join(records))
-    starts = walk_records(bytes(data))
+    starts = places_in_answer(bytes(data)).tolist()
     for _ in range(chance.randrange(1, 4)):
         data[chance.randrange(len(data))] = chance.randrange(256)
     with contextlib.suppress(CorruptRecord):
@@ -140,7 +141,7 @@ def test_bodies_that_inflate_to_much_come_in_several_batches(monkeypatch: pytest
         record(chance, number, sys_flag=BODY_COMPRESSED if body else chance.choice([0, 0x10]), body=body)
         for number, body in enumerate(bodies)
     )
-    starts = walk_records(data)
+    starts = places_in_answer(data).tolist()
     batches = list(batches_of(data, starts, broker="broker-a", columns=("body", "queue_offset")))
     assert all(batch.num_rows == 1 or batch.nbytes < 1_300_000 for batch in batches)
     rows = [row for batch in batches for row in batch.to_pylist()]

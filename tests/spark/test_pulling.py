@@ -31,7 +31,9 @@ Connect = Callable[[], BlockingLink]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[BlockingCluster]:
-    with LocalCluster(settings={"enablePropertyFilter": "true"}) as running:
+    # Answers as Apache's brokers give them: several make a batch, and a range is many of them.
+    settings = {"enablePropertyFilter": "true", "maxTransferCountOnMessageInMemory": "32"}
+    with LocalCluster(settings=settings) as running:
         with Producer("fill", namesrv=running.namesrv) as producer:
             queue = MessageQueue("Numbers", "broker-a", 0)
             for number in range(COUNT):
@@ -161,11 +163,11 @@ class ShortLived(BlockingLink):
 
     answers_left = 3
 
-    def receive(self) -> Frame:
+    def receive_view(self) -> tuple[Frame, memoryview]:
         if not self.answers_left:
             raise ConnectionLost("it ended")
         self.answers_left -= 1
-        return super().receive()
+        return super().receive_view()
 
 
 @pytest.mark.parametrize("options", [OPTIONS, replace(OPTIONS, expression="odd")])

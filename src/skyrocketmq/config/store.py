@@ -297,7 +297,7 @@ class StoreConfig(Section, title="store"):
     )
     pull_count_max_in_memory: int = conf(
         "maxTransferCountOnMessageInMemory",
-        default=32,
+        default=256,
         doc="most messages of one pull near the end of the log",
         changeable=True,
         at_least=1,

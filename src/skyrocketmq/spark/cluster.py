@@ -19,8 +19,9 @@ from skyrocketmq.model.flags import PULL_SUBSCRIPTION
 from skyrocketmq.model.names import PERM_READ, PERM_WRITE, local_system_topics
 from skyrocketmq.model.properties import UNIQ_KEY
 from skyrocketmq.model.routes import TopicRoute
-from skyrocketmq.spark.columns import columns_of, walk_records
+from skyrocketmq.spark.columns import columns_of
 from skyrocketmq.spark.link import BlockingLink, LinkSettings
+from skyrocketmq.spark.record_places import places_in_answer
 from skyrocketmq.wire.bodies import decode_body
 from skyrocketmq.wire.bodies_routes import decode_cluster_info
 from skyrocketmq.wire.bodies_tables import TopicList
@@ -254,7 +255,7 @@ class Cluster:
         answer = self._request(address, frame, expected=_PULL_ANSWERS)
         if answer.code != ResponseCode.SUCCESS:
             return b"", []
-        return answer.body, walk_records(answer.body)
+        return answer.body, places_in_answer(answer.body).tolist()
 
     def indexed(self, broker: str, topic: str, key: str, *, count_max: int, begin_ms: int, end_ms: int) -> Indexed:
         """The newest messages whose key has the hash of this one, by the index's own times. Compare what comes."""

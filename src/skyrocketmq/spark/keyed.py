@@ -31,10 +31,11 @@ from skyrocketmq.model import MessageQueue
 from skyrocketmq.model.numbers import INT64_MAX
 from skyrocketmq.ports import pause
 from skyrocketmq.spark.cluster import Cluster
-from skyrocketmq.spark.columns import columns_of, walk_records
+from skyrocketmq.spark.columns import columns_of
 from skyrocketmq.spark.options import SourceOptions
 from skyrocketmq.spark.patience import persistently
 from skyrocketmq.spark.pulling import QueueRange, read_range
+from skyrocketmq.spark.record_places import places_in_answer
 
 __all__ = ["KeyLookup", "NoIndex", "plan_lookups", "read_lookup"]
 
@@ -162,7 +163,7 @@ class _Asking:
             self._is_known = True
         elif not self._is_known:
             self._look_for_index(key)
-        starts = walk_records(answer.records)
+        starts = places_in_answer(answer.records)
         self._largest_answer = max(self._largest_answer, len(starts))
         return columns_of(answer.records, starts, broker=lookup.broker, columns=self._read)
 

@@ -22,6 +22,8 @@ __all__ = ["BlockingLink", "LinkSettings"]
 
 RECEIVE_BYTES: Final = 1 << 20
 FRAME_START: Final = Struct(">ii")  # | length | header word |
+RECEIVE_BYTES_MIN: Final = 64 << 10  # with less room left than this a call is not worth it
+NOTHING: Final = memoryview(b"")
 LARGE_BODY_BYTES: Final = 64 << 10
 
 
@@ -49,8 +51,7 @@ class BlockingLink:
         self.is_replica = is_replica  # a slave that stands in for its master, and may lack the newest messages
         self._settings = settings
         self._numbers = 0
-        self._buffer = bytearray(RECEIVE_BYTES)
-        self._view = memoryview(self._buffer)
+        self._view = NOTHING
         self._begin = self._end = 0  # of what was received and not taken yet
         try:
             self._socket = socket.create_connection(parse_address(address), settings.timeout_s)
@@ -115,36 +116,39 @@ class BlockingLink:
 
     def receive(self) -> Frame:
         """The next answer, whichever request it belongs to."""
+        frame, body = self.receive_view()
+        frame.body = bytes(body)
+        return frame
+
+    def receive_view(self) -> tuple[Frame, memoryview]:
+        """The same without its body, and the body where it was received: nothing is written there any more."""
         while True:
             have = self._end - self._begin
             needed = FRAME_START.size
             if have >= needed:
-                length, word = FRAME_START.unpack_from(self._buffer, self._begin)
+                length, word = FRAME_START.unpack_from(self._view, self._begin)
                 split_frames(bytes(self._view[self._begin : self._begin + needed]))  # raises for what cannot be
                 needed = 4 + length
                 if have >= needed:
                     return self._take_frame(needed, word)
             self._receive_more(needed)
 
-    def _take_frame(self, frame_bytes: int, word: int) -> Frame:
-        """The frame that the received bytes begin with. Its body is copied once: answers to pulls are mostly that."""
+    def _take_frame(self, frame_bytes: int, word: int) -> tuple[Frame, memoryview]:
         begin, end = self._begin, self._begin + frame_bytes
         body_at = begin + FRAME_START.size + (word & 0xFFFFFF)
         head = bytes(self._view[begin:body_at])
         frame = decode_frame(head, word, FRAME_START.size, len(head), len(head))
-        frame.body = bytes(self._view[body_at:end])
         self._begin = end
-        return frame
+        return frame, self._view[body_at:end]
 
     def _receive_more(self, needed: int) -> None:
         """Have more of a frame of so many bytes, which begins where what was taken ends."""
-        if self._begin == self._end or self._begin + needed > len(self._buffer):
-            left = bytes(self._view[self._begin : self._end])
-            if needed > len(self._buffer):
-                self._buffer = bytearray(needed)
-                self._view = memoryview(self._buffer)
-            self._view[: len(left)] = left
-            self._begin, self._end = 0, len(left)
+        if self._begin + needed > len(self._view) or len(self._view) - self._end < RECEIVE_BYTES_MIN:
+            # A new buffer: who holds views of the old one keeps it.
+            left = self._view[self._begin : self._end]
+            view = memoryview(bytearray(max(RECEIVE_BYTES, needed)))
+            view[: len(left)] = left
+            self._view, self._begin, self._end = view, 0, len(left)
         self._end += self._received_count(self._view[self._end :])
 
     def _received_count(self, place: memoryview) -> int:

@@ -1,12 +1,12 @@
 """A range of a queue as Arrow batches: several pulls under way, answers joined until a batch is worth its overhead.
 
-A hot module. A broker gives 32 messages to a pull, or what its limits allow; how many it gives now is what the next
-pulls reckon with, so that they can be sent before the answer to the one before has come. An answer that begins
+A hot module. A broker gives as many messages to a pull as its limits allow, Apache's 32; how many it gives now is what
+the next pulls reckon with, so that they can be sent before the answer to the one before has come. An answer that begins
 elsewhere than the last one ended was asked for on a wrong guess and is dropped; the guess is then made anew.
 
 Rule 1: a range is read completely and in order, or not: whatever is missing raises, unless data loss was allowed.
 Rule 2: memory is bounded, whatever the range: the answers to the pulls under way (256 KiB each unless one message is
-larger), the joined bytes of one batch, and its columns, in which compressed bodies have their own limit.
+larger), the answers and joined bytes of one batch, and its columns, in which compressed bodies have their own limit.
 Rule 3: a broker that goes away is tried again, from where the range was, until the retries are used up.
 """
 
@@ -18,14 +18,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from skyrocketmq.errors import MQError, NetError, broker_error
 from skyrocketmq.model.flags import PULL_SUBSCRIPTION
 from skyrocketmq.ports import pause
-from skyrocketmq.spark.columns import batches_of, walk_records
+from skyrocketmq.spark.columns import batches_of
 from skyrocketmq.spark.link import BlockingLink
 from skyrocketmq.spark.patience import RETRY_PAUSE_S
+from skyrocketmq.spark.record_places import places_in_answer
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_codec import decode_header, encode_header
@@ -37,11 +40,12 @@ PULLS_IN_FLIGHT: Final = 16
 ASK_AGAIN_AT: Final = (
     8  # with so few left new ones are sent, together: a call and a wake-up of the broker for each is dear
 )
-PULL_COUNT: Final = 1024  # what is asked for; brokers give 32 unless they are configured otherwise
+PULL_COUNT: Final = 1024  # what is asked for; brokers give less (ours 256, Apache's 32) unless they are told otherwise
 GUESS_COUNT: Final = 32
 BATCH_ROWS: Final = 4096
-BATCH_BYTES: Final = 4 << 20
+BATCH_BYTES: Final = 2 << 20
 
+NOTHING: Final = memoryview(b"")
 _QUEUE_OFFSET_AT: Final = 20  # within a record
 _REMOVED: Final = "MESSAGE_WAS_REMOVING"  # the remark of brokers, Apache's too, to messages that their log has no more
 
@@ -126,58 +130,67 @@ class _Reading:
         self._wanted = wanted
         self._options = options
         self._asked: deque[tuple[int, int]] = deque()  # (request number, offset) of the pulls under way
-        self._answers: dict[int, Frame] = {}  # of later requests than the one that is waited for
+        self._answers: dict[int, tuple[Frame, memoryview]] = {}  # of later requests than the one that is waited for
         self._next_ask = wanted.start
         self._guess = GUESS_COUNT
         self._at = wanted.start  # what has been received, in order
         self.safe_at = wanted.start  # what has been handed out
 
-    def joined(self) -> Iterator[tuple[bytes, list[int]]]:
+    def joined(self) -> Iterator[tuple[bytes, NDArray[np.int64]]]:
         """Bytes of records and where each begins, as much as makes a batch."""
-        parts: list[bytes] = []
-        starts: list[int] = []
-        size = 0
+        parts: list[memoryview] = []
+        places: list[NDArray[np.int64]] = []
+        size = count = 0
+
+        def taken() -> tuple[bytes, NDArray[np.int64]]:
+            nonlocal size, count
+            joined = b"".join(parts), np.concatenate(places)
+            parts.clear()
+            places.clear()
+            size = count = 0
+            return joined
+
         while self._at < self._wanted.end:
             before = self._at
             try:
                 body = self._next_answer()
             except NetError:  # what is there already need not be read again
                 self.safe_at = self._at
-                if starts:
-                    yield b"".join(parts), starts
+                if count:
+                    yield taken()
                 raise
             kept = self._within(body, before)
-            starts += [size + start for start in kept]
-            if kept:
+            if len(kept):
                 parts.append(body)
+                places.append(kept + size)
                 size += len(body)
-            if len(starts) >= BATCH_ROWS or size >= BATCH_BYTES:
+                count += len(kept)
+            if count >= BATCH_ROWS or size >= BATCH_BYTES:
                 self.safe_at = self._at
-                yield b"".join(parts), starts
-                parts, starts, size = [], [], 0
+                yield taken()
         self.safe_at = self._at
-        if starts:
-            yield b"".join(parts), starts
+        if count:
+            yield taken()
 
-    def _within(self, body: bytes, before: int) -> list[int]:
+    def _within(self, body: memoryview, before: int) -> NDArray[np.int64]:
         """Where the records of an answer begin that belong to the range; they are all from `before` on."""
-        starts = walk_records(body)
-        if not self._options.is_filtered and len(starts) < self._at - before:
+        places = places_in_answer(body)
+        if not self._options.is_filtered and len(places) < self._at - before:
             # A broker steps over what its log no longer has, and says nothing.
-            self._refuse_loss(before, f"of the {self._at - before} messages that follow the broker gave {len(starts)}")
-        while starts and _queue_offset(body, starts[-1]) >= self._wanted.end:
-            starts.pop()
-        return starts
+            self._refuse_loss(before, f"of the {self._at - before} messages that follow the broker gave {len(places)}")
+        while len(places) and _queue_offset(body, int(places[-1])) >= self._wanted.end:
+            places = places[:-1]
+        return places
 
-    def _next_answer(self) -> bytes:
+    def _next_answer(self) -> memoryview:
         """The records from `_at` on; none if there are none for us there. Moves on behind them."""
         while True:
             self._ask()
             number, offset = self._asked.popleft()
-            answer = self._take(number)
+            answer, body = self._take(number)
             if offset != self._at:
                 continue  # asked for on a wrong guess
-            return self._follow(offset, answer)
+            return body if self._follow(offset, answer) else NOTHING
 
     def _ask(self) -> None:
         """Have as many pulls under way as make sense. What a filter lets through cannot be guessed."""
@@ -196,17 +209,18 @@ class _Reading:
             last = self._link.send(*frames)
             self._asked += zip(range(last - len(frames) + 1, last + 1), offsets, strict=True)
 
-    def _take(self, number: int) -> Frame:
+    def _take(self, number: int) -> tuple[Frame, memoryview]:
         if number in self._answers:
             return self._answers.pop(number)
         while True:
-            answer = self._link.receive()
+            answer, body = self._link.receive_view()
             if answer.opaque == number:
-                return answer
+                return answer, body
             if answer.is_response:
-                self._answers[answer.opaque] = answer
+                self._answers[answer.opaque] = answer, body
 
-    def _follow(self, offset: int, answer: Frame) -> bytes:
+    def _follow(self, offset: int, answer: Frame) -> bool:
+        """Move on as an answer says; whether it has messages for us."""
         if answer.code not in (
             ResponseCode.SUCCESS,
             ResponseCode.PULL_NOT_FOUND,
@@ -219,14 +233,14 @@ class _Reading:
         if answer.code == ResponseCode.SUCCESS and next_offset > offset:
             self._guess = min(next_offset - offset, PULL_COUNT)
             self._at = next_offset
-            return answer.body
+            return True
         if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and next_offset > offset:
             self._at = next_offset  # all of these were filtered out, or are not messages any more
             if answer.remark == _REMOVED:
                 self._refuse_loss(offset, f"the broker goes on at {next_offset}: its log has them no more")
-            return b""
+            return False
         self._lose(offset, header)
-        return b""
+        return False
 
     def _lose(self, offset: int, header: PullMessageAnswer) -> None:
         """The queue does not have what the range promises."""
@@ -270,5 +284,5 @@ class _Reading:
         return encode_header(header)
 
 
-def _queue_offset(data: bytes, start: int) -> int:
+def _queue_offset(data: memoryview, start: int) -> int:
     return int.from_bytes(data[start + _QUEUE_OFFSET_AT : start + _QUEUE_OFFSET_AT + 8], "big", signed=True)

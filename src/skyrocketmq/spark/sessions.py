@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from collections.abc import Mapping
 from typing import Final
@@ -39,9 +38,6 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app)
     settings = settings_of(master, os.environ) | dict(config or {})
-    if hasattr(socket, "AF_UNIX") and settings.get("spark.master", "").startswith("local"):
-        # The way of the rows between Java and Python; without it they go through TCP.
-        settings.setdefault("spark.python.unix.domain.socket.enabled", "true")
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()

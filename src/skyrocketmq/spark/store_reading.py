@@ -27,13 +27,14 @@ from numpy.typing import NDArray
 from skyrocketmq.errors import CorruptRecord
 from skyrocketmq.spark.columns import Choose, Records, TooLarge, columns_of
 from skyrocketmq.spark.filters import Interval, Narrowing
+from skyrocketmq.spark.record_places import places_of_records
 from skyrocketmq.spark.store_cells import PIECE_BYTES, Cells, FewFiles, gather, merged_cells, shares
 from skyrocketmq.spark.store_options import StoreOptions
 from skyrocketmq.spark.store_planning import LogPart, TopicPart
 from skyrocketmq.store.log_scan import LogScan
-from skyrocketmq.wire.records import BLANK, BLANK_BYTES, BLANK_MAGIC, RECORD_BYTES_MIN
+from skyrocketmq.wire.records import BLANK, BLANK_BYTES, BLANK_MAGIC
 
-__all__ = ["MessageReader", "walk_piece"]
+__all__ = ["MessageReader"]
 
 BATCH_ROWS: Final = 8192
 SCAN_ROWS: Final = 4096
@@ -55,11 +56,10 @@ class MessageReader:
             at = done = part.start
             while at < part.end:
                 try:
-                    data, starts, after = _next_piece(files, part, at)
-                    places = np.asarray(starts, np.int64)
+                    data, places, after = _next_piece(files, part, at)
                     for count, batch in self._batches(data, places, at + places, part.path):
                         yield batch
-                        done = at + starts[count] if count < len(starts) else after
+                        done = at + int(places[count]) if count < len(places) else after
                 except CorruptRecord:
                     if self._options.fail_on_data_loss:
                         raise
@@ -179,45 +179,26 @@ class _Expected:
 # ---------------------------------------------------------------------------------------------------------- log pieces
 
 
-def _next_piece(files: FewFiles, part: LogPart, at: int) -> tuple[bytes, list[int], int]:
+def _next_piece(files: FewFiles, part: LogPart, at: int) -> tuple[bytes, NDArray[np.int64], int]:
     """Bytes of the log from `at` on, where the records in them begin, and where the next piece begins."""
     file_end = part.file_start + part.file_bytes
     data = files.read_log(at, min(PIECE_BYTES, part.end - at))
-    starts, used = walk_piece(data)
-    if starts and not (at + used == file_end and _is_blank(data, starts[-1], file_end - at)):
-        return data, starts, at + used
-    if starts:  # the blank that fills up the file looks like a record by its size
-        starts.pop()
-        return data, starts, file_end
+    places, used = places_of_records(data)
+    if len(places) and not (at + used == file_end and _is_blank(data, int(places[-1]), file_end - at)):
+        return data, places, at + used
+    if len(places):  # the blank that fills up the file looks like a record by its size
+        return data, places[:-1], file_end
     if _is_blank(data, 0, file_end - at):
-        return b"", [], file_end
+        return b"", places, file_end
     total = _size_at(data)[0] if len(data) >= 4 else 0
     if PIECE_BYTES < total <= part.end - at:
         data = files.read_log(at, total)
         if len(data) == total:
-            return data, [0], at + total
+            return data, np.zeros(1, np.int64), at + total
     raise CorruptRecord(
         f"no record begins at log offset {at}, where one is due: the log is damaged in {part.path}, at byte "
         f"{at - part.file_start}. What is there shows option table=damage; failOnDataLoss=false reads what is behind it"
     )
-
-
-def walk_piece(data: bytes) -> tuple[list[int], int]:
-    """Where the records begin that lie in these bytes whole, by the sizes alone, and where the last of them ends.
-
-    The one step a message takes in Python, but for its checksum.
-    """
-    starts: list[int] = []
-    append = starts.append
-    size_at, at, stop = _size_at, 0, len(data)
-    last = stop - RECORD_BYTES_MIN
-    while at <= last:
-        total = size_at(data, at)[0]
-        if total < RECORD_BYTES_MIN or total > stop - at:
-            break
-        append(at)
-        at += total
-    return starts, at
 
 
 def _is_blank(data: bytes, at: int, left: int) -> bool:

@@ -170,6 +170,8 @@ def test_the_sink_has_options_of_its_own() -> None:
     options = SinkOptions.parse({"namesrv": "one:9876", "topic": "Out", "window": "2", "batchBytes": "1000"})
     assert (options.topic, options.window, options.batch_bytes) == ("Out", 2, 1000)
     assert options.compression == Compression(4096, CompressionType.ZLIB, 5), "as the producer's"
+    usual = SinkOptions.parse({"namesrv": "one:9876", "topic": "Out"})
+    assert usual.compression == Compression(256 * 1024, CompressionType.ZLIB, 5), "what no batch takes"
     with pytest.raises(IllegalArgument, match="the sink has no option 'subscribe'"):
         SinkOptions.parse({"namesrv": "one:9876", "subscribe": "Out"})
 

@@ -237,7 +237,7 @@ def test_large_bodies_are_compressed_and_small_ones_travel_together(
 def test_rows_with_a_sharding_key_keep_their_order_whatever_their_size(cluster: BlockingCluster, topic: str) -> None:
     texts = [f"k {number} {'x' * (5000 if number % 3 == 1 else 1)}" for number in range(30)]
     rows = table(body=texts, sharding_key=["k"] * 30)
-    assert write(cluster, rows, topic=topic) == Written(30)
+    assert write(cluster, rows, topic=topic, compressFromBytes="4096") == Written(30)
     messages = sorted(cluster.messages(topic, count=30), key=lambda message: message.queue_offset)
     assert [message.body.decode() for message in messages] == texts
     assert [bool(message.sys_flag & BODY_COMPRESSED) for message in messages] == [n % 3 == 1 for n in range(30)]

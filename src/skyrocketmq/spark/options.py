@@ -195,14 +195,15 @@ class SinkOptions:
             raise IllegalArgument("mode=effectively-once needs the option topic: a column cannot name the topics")
         if not is_once:
             texts.forbid("they belong to mode=effectively-once", "idColumns", "sinkId", "sinkEpoch")
+        batch_bytes = texts.count("batchBytes") or 256 * 1024
         return cls(
             name_servers=texts.name_servers(),
             link=texts.link(),
             topic=texts.find("topic") or "",
             group=texts.find("group") or DEFAULT_GROUP,
             retry_count_max=texts.read("retries", _whole, 10),
-            batch_bytes=texts.count("batchBytes") or 256 * 1024,
-            compression=_compression(texts),
+            batch_bytes=batch_bytes,
+            compression=_compression(texts, batch_bytes),
             window=texts.count("window") or 8,
             is_once=is_once,
             id_columns=texts.read("idColumns", _names, ()),
@@ -212,14 +213,17 @@ class SinkOptions:
         )
 
 
-def _compression(texts: Texts) -> Compression | None:
-    """Which bodies are compressed, and how; the defaults are those of the producer."""
+def _compression(texts: Texts, batch_bytes: int) -> Compression | None:
+    """Which bodies are compressed, and how: as the producer does it, but only those that no batch would take.
+
+    A compressed body travels alone. Of rows that might have gone by the hundred, that would be the larger cost.
+    """
     kind = texts.find("compression") or CompressionType.ZLIB.name
     if kind.lower() == "none":
         texts.forbid("compression is none", "compressFromBytes", "compressLevel")
         return None
     return Compression.checked(
-        texts.read("compressFromBytes", _whole, COMPRESS_FROM_BYTES),
+        texts.read("compressFromBytes", _whole, max(batch_bytes, COMPRESS_FROM_BYTES)),
         kind,
         texts.read("compressLevel", _whole, COMPRESS_LEVEL),
     )

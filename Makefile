@@ -3,6 +3,8 @@ PYTHON ?= $(shell command -v python3.11 || echo python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check
+# Hundreds of processes start in a run of the tests: where images forbid it, bytecode is kept all the same.
+unexport PYTHONDONTWRITEBYTECODE
 # Tests share the cores (tests/spread.py says how); those marked `alone` have the machine to themselves.
 SPREAD := -n 2
 # The benchmarks from end to end, in their short form: minutes, so not in every run.

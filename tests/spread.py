@@ -1,7 +1,7 @@
 """How the tests are spread over the workers of pytest-xdist.
 
-Rule 1: what shares something that takes long to start stays together: the tests of a file, those of a directory
-with Spark, and in the packages whose tests all run on several clusters those on one of them. So each cluster is
+Rule 1: what shares something that takes long to start stays together: the tests of a file, those with Spark in two
+halves, and in the packages whose tests all run on several clusters those on one of them. So each cluster is
 started once, and Spark once a worker.
 Rule 2: what takes long starts first, so that no worker is left alone with it at the end.
 """
@@ -16,11 +16,12 @@ from xdist.workermanage import WorkerController
 
 CLUSTERS: Final = re.compile(r"(tests/interop/(?:java_)?client)/.*[\[-]((?:ours|apache|mixed)[^\]-]*)")
 SPARK: Final = re.compile(r"tests/spark(/jobs)?(?=/)")
+ALSO_SPARK: Final = "tests/interop/test_spark.py"
 
 SECONDS: Final = {
-    "tests/spark": 400,
     "tests/spark/jobs": 250,
-    "tests/interop/client on ours": 200,
+    "tests/spark": 240,
+    "tests/interop/client on ours": 150,
     "tests/interop/test_namesrv_life.py": 130,
     "tests/interop/client on apache": 100,
     "tests/interop/test_filters.py": 90,
@@ -30,12 +31,16 @@ SECONDS: Final = {
     "tests/interop/test_broker_exchange.py": 65,
     "tests/interop/test_mqadmin.py": 60,
     "tests/cli/test_consume.py": 60,
+    "tests/examples/test_examples.py": 60,
     "tests/interop/java_client on ours, one broker": 50,
     "tests/interop/test_store_exchange.py": 45,
     "tests/interop/test_delay_exchange.py": 40,
     "tests/interop/test_transaction_exchange.py": 40,
     "tests/interop/java_client on ours, one broker, binary headers": 35,
     "tests/cli/test_bench.py": 30,
+    "tests/client/test_killed_brokers.py": 30,
+    "tests/system/test_broker_kill.py": 30,
+    "tests/system/test_delivery_faults.py": 30,
     "tests/store/test_crashes.py": 30,
     "tests/store/test_model.py": 20,
     "tests/store/test_stateful.py": 20,
@@ -48,6 +53,8 @@ def unit_of(nodeid: str) -> str:
     """What a test is kept together with."""
     if spark := SPARK.match(nodeid):
         return spark[0]
+    if nodeid.startswith(ALSO_SPARK):
+        return "tests/spark/jobs"
     found = CLUSTERS.match(nodeid)
     return f"{found[1]} on {found[2]}" if found else nodeid.partition("::")[0]
 

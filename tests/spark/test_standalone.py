@@ -14,7 +14,7 @@ from skyrocketmq import Message, MessageQueue
 from skyrocketmq.blocking import Producer
 from skyrocketmq.testing import BlockingCluster, LocalCluster
 from tests.docs_code import ROOT, python_blocks
-from tests.spark.conftest import give_up
+from tests.spark.conftest import FOR_SPEED, SETTINGS, give_up
 from tests.spark.standalone import DRIVER, Standalone, standalone
 
 pytestmark = [pytest.mark.system, pytest.mark.alone, pytest.mark.timeout(300)]
@@ -90,7 +90,11 @@ def test_a_session_on_a_cluster_has_its_tasks_run_by_all_workers(
     spark_cluster: Standalone, cluster: BlockingCluster, tmp_path: Path
 ) -> None:
     program = tmp_path / "on_a_cluster.py"
-    settings = {**DRIVER, "spark.scheduler.minRegisteredResourcesRatio": "1"}
+    settings = {
+        **DRIVER,
+        **{name: SETTINGS[name] for name in FOR_SPEED},
+        "spark.scheduler.minRegisteredResourcesRatio": "1",
+    }
     program.write_text(SESSION.format(settings=settings, namesrv=cluster.namesrv))
     printed = json.loads(spark_cluster.run(program).splitlines()[-1])
     assert sum(count for _, count in printed) == COUNT

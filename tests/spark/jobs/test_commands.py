@@ -23,7 +23,7 @@ from skyrocketmq.cli import spark_progress
 from skyrocketmq.cli.main import main
 from skyrocketmq.spark.jobs import archive, mirror
 from skyrocketmq.testing import BlockingCluster
-from tests.spark.conftest import SETTINGS
+from tests.spark.conftest import FOR_SPEED, SETTINGS
 from tests.spark.jobs.house import by_queue, fill, numbers
 from tests.spark.stores import make_store
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 WAIT_S = 100.0
-QUICK = ("--conf", f"spark.driver.extraJavaOptions={SETTINGS['spark.driver.extraJavaOptions']}")
+QUICK = [word for name in FOR_SPEED for word in ("--conf", f"{name}={SETTINGS[name]}")]
 
 
 def run(*arguments: str) -> int:

@@ -36,8 +36,10 @@ bench-quick: $(VENV)/.bench    ## see that the benchmarks run
 chaos: $(VENV)/.dev          ## processes killed, stopped and cut off, again and again (CHAOS_ROUNDS=50, CHAOS_SEED=11)
 	CHAOS_ROUNDS=$${CHAOS_ROUNDS:-50} BROKER_KILLS=$${CHAOS_ROUNDS:-50} FAULT_ROUNDS=$$(( $${CHAOS_ROUNDS:-50} / 10 + 1 )) \
 	    SPARK_KILLS=$$(( $${CHAOS_ROUNDS:-50} / 5 )) \
-	    CRASH_AT_EVERY_CALL=1 $(BIN)/pytest -q tests/system/test_replication_chaos.py tests/system/test_broker_kill.py \
-	    tests/system/test_delivery_faults.py tests/broker/test_transaction_restarts.py tests/spark/test_driver_kills.py
+	    TRANSACTION_KILLS=$$(( $${CHAOS_ROUNDS:-50} / 5 + 1 )) STORE_LIVES=$$(( $${CHAOS_ROUNDS:-50} * 12 )) CRASH_SEEDS=5 CRASH_AT_EVERY_CALL=1 $(BIN)/pytest -q \
+	    tests/store/test_crashes.py tests/store/test_model.py tests/store/test_stateful.py \
+	    tests/system/test_replication_chaos.py tests/system/test_broker_kill.py tests/system/test_delivery_faults.py tests/system/test_transaction_kills.py \
+	    tests/broker/test_transaction_restarts.py tests/spark/test_driver_kills.py
 
 # Of both, the short form is part of `test`.
 soak: $(VENV)/.dev           ## a thousand lives of clients, ten minutes of killed brokers and bad links (CLIENT_SOAK_SECONDS=600)

@@ -32,11 +32,12 @@ ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("SPARK_KILLS", "1"))
 SEED = int(os.environ.get("CHAOS_SEED", "11"))
 STREAMS = ("once", "parquet", "batches", "least") if KILLS > 2 else ("once", "parquet")  # each takes its time
-ROWS = 3000
-BATCH = 1000
+ROWS = 1800
+BATCH = 600
+CHUNK = 300  # sent at once, to one queue
 DRIVER_TIMEOUT_S = 150.0
 
-pytestmark = [pytest.mark.system, pytest.mark.alone, pytest.mark.timeout(240 + 60 * KILLS)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240 + 60 * KILLS)]
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +99,9 @@ def kill_points(cluster: BlockingCluster, directory: Path) -> list[tuple[str, Ca
 
 def test_a_driver_that_is_killed_anywhere_goes_on_from_its_checkpoint(cluster: BlockingCluster, tmp_path: Path) -> None:
     with Producer("fill", namesrv=cluster.namesrv) as producer:
-        for first in range(0, ROWS, 500):
-            some = [Message("In", b"%d" % number) for number in range(first, first + 500)]
-            producer.send_batch(some, queue=MessageQueue("In", "broker-a", first // 500 % 2))
+        for first in range(0, ROWS, CHUNK):
+            some = [Message("In", b"%d" % number) for number in range(first, first + CHUNK)]
+            producer.send_batch(some, queue=MessageQueue("In", "broker-a", first // CHUNK % 2))
     for number, (what, is_reached) in enumerate(kill_points(cluster, tmp_path)):
         driver = Driver(cluster.namesrv, tmp_path, number)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from tests.store.support import (
 )
 
 EVER = (0, 1 << 62)
+LIVES = int(os.environ.get("STORE_LIVES", "60"))  # many more are part of `make chaos`
 TAGS = ["", "TagA", "TagB"]
 
 
@@ -159,17 +161,10 @@ async def run_lives(lives: list[Life]) -> FaultyDisk:
     return disk
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.timeout(60 + LIVES)
+@settings(max_examples=LIVES, suppress_health_check=[HealthCheck.too_slow])
 @given(lives())
 def test_the_store_behaves_like_lists_over_restarts_and_kills(lives: list[Life]) -> None:
-    asyncio.run(run_lives(lives))
-
-
-@pytest.mark.slow
-@settings(max_examples=600, suppress_health_check=[HealthCheck.too_slow])
-@given(lives())
-@pytest.mark.timeout(300)
-def test_the_store_behaves_like_lists_over_many_more_lives(lives: list[Life]) -> None:
     asyncio.run(run_lives(lives))
 
 

@@ -29,7 +29,7 @@ from tests.broker.requests import as_version_1, properties_text, pull_frame, sen
 from tests.cli.processes import BIN, Running, running
 from tests.store.reader import Record, Sizes, check_store, read_records
 
-KILLS = int(os.environ.get("BROKER_KILLS", "5"))  # with each way to flush
+KILLS = int(os.environ.get("BROKER_KILLS", "4"))  # with each way to flush
 TOPICS = ("Orders", "Payments")
 QUEUES = 4
 PRODUCERS = 3
@@ -173,8 +173,7 @@ def check_files(store: Path, load: Load) -> int:
 
 
 @pytest.mark.system
-@pytest.mark.alone
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(200 + 20 * KILLS)
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
 def test_every_acknowledged_message_survives_kills_under_load(
     flush: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -224,7 +223,6 @@ def test_every_acknowledged_message_survives_kills_under_load(
 
 
 @pytest.mark.system
-@pytest.mark.alone
 @pytest.mark.timeout(120)
 def test_a_broker_that_is_stopped_under_load_leaves_its_files_in_order(tmp_path: Path) -> None:
     (tmp_path / "broker.conf").write_text(CONF + f"storePathRootDir={tmp_path}/store\n")

@@ -42,7 +42,7 @@ QUEUES = 4
 GROUP = "readers"
 LIMIT_S = 60.0
 
-pytestmark = [pytest.mark.system, pytest.mark.alone, pytest.mark.timeout(120 + 60 * ROUNDS)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120 + 60 * ROUNDS)]
 
 
 @contextmanager

@@ -36,7 +36,7 @@ from tests.ha.proxy import Proxy
 from tests.interop.ours import Broker, NameServer, running
 from tests.store.reader import Sizes, check_store, read_records
 
-ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "5"))
+ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "4"))
 SEED = int(os.environ.get("CHAOS_SEED", "11"))
 EVENTS = ("kill the slave", "stop the master", "stop the slave", "cut the link")
 QUEUES = 4

@@ -24,9 +24,10 @@ from skyrocketmq.errors import MQError
 from skyrocketmq.model import Message, MessageView
 from tests.interop.ours import Broker, NameServer, running
 
-pytestmark = [pytest.mark.system, pytest.mark.alone, pytest.mark.timeout(180)]
+KILLS = int(os.environ.get("TRANSACTION_KILLS", "2"))
 
-KILLS = int(os.environ.get("TRANSACTION_KILLS", "3"))
+pytestmark = [pytest.mark.system, pytest.mark.timeout(150 + 15 * KILLS)]
+
 TOPIC, GROUP = "Paid", "payers"
 SOON_CHECKED = {"transactionCheckInterval": "500", "transactionTimeOut": "500"}
 COMMIT, ROLLBACK = TransactionState.COMMIT, TransactionState.ROLLBACK

@@ -110,6 +110,7 @@ async def test_a_group_goes_on_in_order_where_it_stopped(cluster: Cluster, produ
 
 
 @pytest.mark.slow
+@pytest.mark.reference  # on ours too: half a minute of waiting; system/test_delivery_faults.py has shorter locks
 @pytest.mark.timeout(180, func_only=True)
 async def test_the_queues_of_a_member_that_dies_go_on_in_order(
     cluster: Cluster, producer: Producer, topic: str

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.spark.pulling import DataLost
 from skyrocketmq.spark.source import RocketMQDataSource, RocketMQReader
 from skyrocketmq.spark.stream import RocketMQStreamReader
@@ -136,7 +137,8 @@ def test_ranges_of_nothing_and_of_one_message(house: Expiring) -> None:
         reading = reader(house, "T", startingOffsets=at("T", start), endingOffsets=at("T", start + 1))
         assert read(reading, reading.partitions()) == [start]
     backwards = reader(house, "T", startingOffsets=at("T", 2), endingOffsets=at("T", 1))
-    assert backwards.partitions() == []
+    with pytest.raises(IllegalArgument, match="startingOffsets 2 comes after endingOffsets 1"):
+        backwards.partitions()
     for wrong in ({"startingOffsets": at("T", 4)}, {"endingOffsets": at("T", 4)}):
         with pytest.raises(DataLost, match="is not all there"):
             reader(house, "T", **wrong).partitions()

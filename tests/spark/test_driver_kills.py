@@ -1,6 +1,7 @@
 """Drivers of a real Spark that are killed while their queries run: started again, they repeat and lose nothing.
 
-The short form kills one, in the middle of an epoch; `make chaos` many, at many points, with SPARK_KILLS.
+A part of `make chaos`, which kills many, at many points: SPARK_KILLS. In every run `jobs/test_commands.py` kills the
+drivers of a mirror and of an archive.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tests.spark.conftest import give_up
 from tests.spark.test_kills import numbers, stored_count, wait_for
 
 ROOT = Path(__file__).parents[2]
-KILLS = int(os.environ.get("SPARK_KILLS", "1"))
+KILLS = int(os.environ.get("SPARK_KILLS", "0"))
 SEED = int(os.environ.get("CHAOS_SEED", "11"))
 STREAMS = ("once", "parquet", "batches", "least") if KILLS > 2 else ("once", "parquet")  # each takes its time
 ROWS = 1800
@@ -37,7 +38,11 @@ BATCH = 600
 CHUNK = 300  # sent at once, to one queue
 DRIVER_TIMEOUT_S = 150.0
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(240 + 60 * KILLS)]
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.timeout(240 + 60 * KILLS),
+    pytest.mark.skipif(KILLS == 0, reason="a minute and more: a part of make chaos, SPARK_KILLS=1"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,8 @@
 
 One session of two threads, one query for everything that reads (`spark_work` says which), 2 million messages of 1 KB:
 our source from our broker, the store reader from that broker's directory, Kafka's source from one Kafka broker with as
-many partitions, and Spark from Parquet files with the same rows. Then 1 million rows are read from Parquet and written,
+many partitions, and Spark from Parquet files with the same rows. A source in Python that gives one batch again and again
+shows what handing rows to Spark costs, whoever has read them. Then 1 million rows are read from Parquet and written,
 by our sink and by Kafka's. Spark, its Python workers and the broker share the machine.
 
 Everything is read once before it is measured, and some rows are written; then all have their turn in each round.
@@ -40,6 +41,7 @@ QUEUES = 8
 READ_TOPIC = "Read"
 WRITTEN_TOPIC = "Written"
 KAFKA, SOURCE, STORE, PARQUET = "kafka", "source", "store", "parquet"
+REPEATED = "one batch again and again"
 LARGE_KAFKA = "kafka, large batches"
 BATCH_BYTES = 256 * 1024  # those of our sink
 WHOLE_SOURCE, WHOLE_STORE = "source, all columns", "store, all columns"
@@ -140,6 +142,7 @@ class SparkBenchmark:
             SOURCE: self._reads.source,
             STORE: self._reads.store,
             PARQUET: self._reads.parquet,
+            REPEATED: lambda: self._reads.repeated(count, QUEUES),
             WHOLE_SOURCE: lambda: self._reads.source(is_whole=True),
             WHOLE_STORE: lambda: self._reads.store(is_whole=True),
         }
@@ -155,6 +158,7 @@ class SparkBenchmark:
             self._compare("read by the source, beside Kafka's", SOURCE, KAFKA, rates, goal=1.0)
             self._compare("read by the store reader, beside Parquet", STORE, PARQUET, rates, goal=0.5)
             self._compare("read by the store reader, beside the source", STORE, SOURCE, rates, goal=3.0)
+            self._compare("read by the store reader, beside one batch again and again", STORE, REPEATED, rates)
             self._compare("read by the source, all columns, beside Kafka's", WHOLE_SOURCE, KAFKA, rates)
             self._compare("read by the store reader, all columns, beside Parquet", WHOLE_STORE, PARQUET, rates)
 

@@ -25,13 +25,16 @@ if TYPE_CHECKING:
 __all__ = ["BODY_BYTES", "Reads", "make_rows", "rows_per_second", "write_kafka", "write_ours"]
 
 BODY_BYTES = 1024
-ROWS_AT_ONCE = 4096
+ROWS_AT_ONCE = 2048
 KAFKA_LINGER_MS = 10
 TWO_COLUMNS = "queue_offset long, body binary"
 
 
 class RandomRows(DataSource):
-    """Rows of random bodies, made anew for each read; offsets count in each partition."""
+    """Rows of random bodies, made anew for each read; offsets count in each partition.
+
+    With the option `repeated` a partition is one batch again and again: it costs what handing rows to Spark costs.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -41,28 +44,36 @@ class RandomRows(DataSource):
         return "offset long, body binary"
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return RandomRowsReader(int(self.options["count"]), int(self.options["partitions"]))
+        is_repeated = self.options.get("repeated") == "true"
+        return RandomRowsReader(int(self.options["count"]), int(self.options["partitions"]), is_repeated=is_repeated)
 
 
 class RandomRowsReader(DataSourceReader):
     """So many rows in so many partitions."""
 
-    def __init__(self, count: int, partition_count: int) -> None:
+    def __init__(self, count: int, partition_count: int, *, is_repeated: bool) -> None:
         self._count = count
         self._partition_count = partition_count
+        self._is_repeated = is_repeated
 
     def partitions(self) -> Sequence[InputPartition]:
         return [InputPartition(number) for number in range(self._partition_count)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        chance = np.random.default_rng()
         end = self._count // self._partition_count
+        batch: pa.RecordBatch | None = None
         for begin in range(0, end, ROWS_AT_ONCE):
-            count = min(ROWS_AT_ONCE, end - begin)
-            places = np.arange(count + 1, dtype=np.int32) * BODY_BYTES
-            buffers = [None, pa.py_buffer(places), pa.py_buffer(chance.bytes(BODY_BYTES * count))]
-            bodies = pa.Array.from_buffers(pa.binary(), count, buffers)
-            yield pa.RecordBatch.from_arrays([pa.array(np.arange(begin, begin + count)), bodies], ["offset", "body"])
+            if batch is None or not self._is_repeated:
+                batch = _random_batch(begin)
+            yield batch.slice(0, end - begin)
+
+
+def _random_batch(begin: int) -> pa.RecordBatch:
+    places = np.arange(ROWS_AT_ONCE + 1, dtype=np.int32) * BODY_BYTES
+    data = np.random.default_rng().bytes(BODY_BYTES * ROWS_AT_ONCE)
+    bodies = pa.Array.from_buffers(pa.binary(), ROWS_AT_ONCE, [None, pa.py_buffer(places), pa.py_buffer(data)])
+    offsets = pa.array(np.arange(begin, begin + ROWS_AT_ONCE))
+    return pa.RecordBatch.from_arrays([offsets, bodies], ["offset", "body"])
 
 
 def make_rows(spark: SparkSession, directory: Path, *, count: int, file_count: int) -> None:
@@ -91,6 +102,11 @@ class Reads:
         reader = self._spark.read.format("rocketmq-store").option("subscribe", self._topic)
         frame = (reader if is_whole else reader.schema(TWO_COLUMNS)).load(str(self._store))
         return frame.withColumnRenamed("queue_offset", "offset")
+
+    def repeated(self, count: int, partition_count: int) -> DataFrame:
+        """A source in Python that reads nothing: no other can be faster."""
+        reader = self._spark.read.format(RandomRows.name()).option("count", count).option("partitions", partition_count)
+        return reader.option("repeated", "true").load()
 
     def parquet(self) -> DataFrame:
         return self._spark.read.parquet(str(self._parquet))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from skyrocketmq.model.flags import BODY_COMPRESSED
 from skyrocketmq.model.names import AUTO_CREATE_TOPIC
 from skyrocketmq.spark.cluster import Cluster
 from skyrocketmq.spark.link import BlockingLink, LinkSettings
-from skyrocketmq.spark.pulling import DataLost, PullOptions, QueueRange, read_range
+from skyrocketmq.spark.pulling import DataLost, PullOptions, QueueRange, Share, read_range
 from skyrocketmq.testing import BlockingCluster, LocalCluster
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.ids import UniqueIdGenerator
@@ -197,3 +198,79 @@ def test_a_broker_that_stays_away_is_given_up_with_the_place(cluster: BlockingCl
     with pytest.raises(NetError, match=r"\[0, 700\) was read up to 0, then 3 attempts failed: no connection"):
         next(reading)
     assert len(pauses) == 2
+
+
+# ------------------------------------------------------------------------------------------------ how much is asked for
+
+
+class Counting(BlockingLink):
+    """A connection that counts what it receives."""
+
+    body_bytes = 0
+
+    def receive_view(self) -> tuple[Frame, memoryview]:
+        frame, body = super().receive_view()
+        Counting.body_bytes += len(body)
+        return frame, body
+
+
+@pytest.fixture(scope="module")
+def usual_cluster() -> Iterator[BlockingCluster]:
+    chance = random.Random(5)
+    with LocalCluster() as running, Producer("fill", namesrv=running.namesrv) as producer:
+        for topic, least, most in (("Alike", 1000, 1000), ("Varied", 500, 3000), ("Large", 10_000, 14_000)):
+            running.create_topic(topic, queues=1)
+            for _ in range(24):
+                some = [Message(topic, bytes(chance.randint(least, most))) for _ in range(2000 // most * 20 or 20)]
+                producer.send_batch(some, queue=MessageQueue(topic, "broker-a", 0))
+        yield running
+
+
+@pytest.mark.parametrize("topic", ["Alike", "Varied", "Large"])
+def test_hardly_anything_is_received_twice_whatever_the_sizes(
+    usual_cluster: BlockingCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = LinkSettings(timeout_s=10)
+    with Cluster([usual_cluster.namesrv], settings) as known:
+        address = known.address_of("broker-a", topic)
+        end = known.max_offset(MessageQueue(topic, "broker-a", 0))
+    for start in (0, end // 2):
+        monkeypatch.setattr(Counting, "body_bytes", 0)
+        wanted = QueueRange(topic, "broker-a", 0, start, end)
+        batches = list(read_range(lambda: Counting(address, settings), wanted, OPTIONS, ("queue_offset", "body")))
+        assert sum(batch.num_rows for batch in batches) == wanted.count
+        body_bytes = sum(len(body) for batch in batches for body in batch.column(1).to_pylist())
+        assert Counting.body_bytes < 1.6 * body_bytes + 200 * wanted.count
+
+
+def test_a_limit_of_messages_is_found_at_once_and_kept() -> None:
+    share = Share()
+    share.learn(share.count, 32)
+    assert (share.count, share.is_sure) == (32, False)
+    for _ in range(63):
+        share.learn(32, 32)
+        assert (share.count, share.is_sure) == (32, True)
+    share.learn(32, 32)
+    assert share.count == 36, "it may have been raised"
+    share.learn(36, 32)
+    assert share.count == 32
+
+
+def test_a_limit_of_bytes_is_kept_away_from_and_tried_again_later() -> None:
+    share = Share()
+    for given in (200, 180):
+        share.learn(share.count, given)
+    assert share.count == 157
+    for _ in range(64):
+        assert share.count == 157
+        share.learn(157, 157)
+    assert (share.count, share.is_sure) == (176, False)
+
+
+def test_more_is_asked_for_as_long_as_it_is_given() -> None:
+    share = Share()
+    for _ in range(5):
+        share.learn(share.count, share.count)
+    assert share.count == 1024
+    share.learn(3, 3)  # the end of a range says nothing
+    assert share.is_sure

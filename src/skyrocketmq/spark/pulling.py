@@ -1,8 +1,9 @@
 """A range of a queue as Arrow batches: several pulls under way, answers joined until a batch is worth its overhead.
 
-A hot module. A broker gives as many messages to a pull as its limits allow, Apache's 32; how many it gives now is what
-the next pulls reckon with, so that they can be sent before the answer to the one before has come. An answer that begins
-elsewhere than the last one ended was asked for on a wrong guess and is dropped; the guess is then made anew.
+A hot module. Pulls are sent before the answer to the one before has come, so each asks for just as many messages as
+its answer will have: the next one begins behind them. How many that is, a broker's limits say, of messages (Apache's 32)
+and of bytes. It is found out by asking for more with one pull, and for fewer after an answer that was cut short
+(`Share`); what was asked for behind such an answer is dropped.
 
 Rule 1: a range is read completely and in order, or not: whatever is missing raises, unless data loss was allowed.
 Rule 2: memory is bounded, whatever the range: the answers to the pulls under way (256 KiB each unless one message is
@@ -34,14 +35,15 @@ from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_codec import decode_header, encode_header
 from skyrocketmq.wire.headers_pull import PullMessageAnswer, PullMessageHeader
 
-__all__ = ["DataLost", "PullOptions", "QueueRange", "read_range"]
+__all__ = ["DataLost", "PullOptions", "QueueRange", "Share", "read_range"]
 
 PULLS_IN_FLIGHT: Final = 16
 ASK_AGAIN_AT: Final = (
     8  # with so few left new ones are sent, together: a call and a wake-up of the broker for each is dear
 )
-PULL_COUNT: Final = 1024  # what is asked for; brokers give less (ours 256, Apache's 32) unless they are told otherwise
-GUESS_COUNT: Final = 32
+PULL_COUNT: Final = 1024  # the most that is asked for
+FIRST_COUNT: Final = 256
+FULL_COUNT: Final = 64  # after so many full answers the limit may be higher than it was
 BATCH_ROWS: Final = 4096
 BATCH_BYTES: Final = 2 << 20
 
@@ -122,6 +124,30 @@ def read_range(
             sleep(RETRY_PAUSE_S)
 
 
+class Share:
+    """How many messages a pull asks for, learnt from the answers."""
+
+    def __init__(self) -> None:
+        self.count = FIRST_COUNT
+        self.is_sure = False  # an answer has had so many; until then one pull at a time is enough
+        self._was_short = False
+        self._good_count = self._full_count = 0
+
+    def learn(self, asked: int, given: int) -> None:
+        """An answer to a pull for `asked` messages had `given`."""
+        if given < asked:
+            # A limit of messages is met exactly from now on. Of one of bytes the next answers may have fewer still.
+            is_exact = not self._was_short or given == self._good_count
+            self.count = max(given if is_exact else given * 7 // 8, 1)
+            self._was_short, self.is_sure, self._full_count = True, False, 0
+        elif asked >= self.count:  # not the end of the range
+            self.is_sure, self._good_count = True, asked
+            self._full_count += 1
+            if self.count < PULL_COUNT and self._full_count >= (FULL_COUNT if self._was_short else 1):
+                self.count = min(self.count + max(self.count // (8 if self._was_short else 1), 1), PULL_COUNT)
+                self.is_sure, self._full_count = False, 0
+
+
 class _Reading:
     """One connection's way through a range."""
 
@@ -129,10 +155,10 @@ class _Reading:
         self._link = link
         self._wanted = wanted
         self._options = options
-        self._asked: deque[tuple[int, int]] = deque()  # (request number, offset) of the pulls under way
+        self._asked: deque[tuple[int, int, int]] = deque()  # (request number, offset, count) of the pulls under way
         self._answers: dict[int, tuple[Frame, memoryview]] = {}  # of later requests than the one that is waited for
         self._next_ask = wanted.start
-        self._guess = GUESS_COUNT
+        self._share = Share()
         self._at = wanted.start  # what has been received, in order
         self.safe_at = wanted.start  # what has been handed out
 
@@ -184,39 +210,43 @@ class _Reading:
 
     def _next_answer(self) -> memoryview:
         """The records from `_at` on; none if there are none for us there. Moves on behind them."""
-        while True:
-            self._ask()
-            number, offset = self._asked.popleft()
-            answer, body = self._take(number)
-            if offset != self._at:
-                continue  # asked for on a wrong guess
-            return body if self._follow(offset, answer) else NOTHING
+        self._ask()
+        number, offset, count = self._asked.popleft()
+        answer, body = self._take(number)
+        has_messages = self._follow(offset, answer)
+        if has_messages and not self._options.is_filtered:
+            self._share.learn(count, self._at - offset)
+        return body if has_messages else NOTHING
 
     def _ask(self) -> None:
         """Have as many pulls under way as make sense. What a filter lets through cannot be guessed."""
-        if all(offset != self._at for _, offset in self._asked):
+        if not self._asked or self._asked[0][1] != self._at:
+            self._asked.clear()  # their answers are dropped when they come
+            self._answers.clear()
             self._next_ask = self._at
         elif len(self._asked) > ASK_AGAIN_AT:
             return
-        count = 1 if self._options.is_filtered else PULLS_IN_FLIGHT
-        frames: list[Frame] = []
-        offsets: list[int] = []
-        while len(self._asked) + len(frames) < count and (self._next_ask < self._wanted.end):
-            frames.append(self._pull(self._next_ask))
-            offsets.append(self._next_ask)
-            self._next_ask += self._guess
-        if frames:
-            last = self._link.send(*frames)
-            self._asked += zip(range(last - len(frames) + 1, last + 1), offsets, strict=True)
+        is_filtered, share = self._options.is_filtered, self._share
+        window = PULLS_IN_FLIGHT if share.is_sure and not is_filtered else 1
+        pulls: list[tuple[int, int]] = []
+        while len(self._asked) + len(pulls) < window and self._next_ask < self._wanted.end:
+            count = PULL_COUNT if is_filtered else min(share.count, self._wanted.end - self._next_ask)
+            pulls.append((self._next_ask, count))
+            self._next_ask += count
+        if pulls:
+            last = self._link.send(*(self._pull(offset, count) for offset, count in pulls))
+            numbers = range(last - len(pulls) + 1, last + 1)
+            self._asked += [(number, *pull) for number, pull in zip(numbers, pulls, strict=True)]
 
     def _take(self, number: int) -> tuple[Frame, memoryview]:
+        """The answer to the oldest pull under way. Answers to older ones still come, and nobody wants them."""
         if number in self._answers:
             return self._answers.pop(number)
         while True:
             answer, body = self._link.receive_view()
-            if answer.opaque == number:
+            if answer.opaque == number and answer.is_response:
                 return answer, body
-            if answer.is_response:
+            if answer.opaque > number and answer.is_response:
                 self._answers[answer.opaque] = answer, body
 
     def _follow(self, offset: int, answer: Frame) -> bool:
@@ -231,7 +261,6 @@ class _Reading:
         header = decode_header(PullMessageAnswer, answer.ext)
         next_offset = header.next_begin_offset if header.next_begin_offset is not None else offset
         if answer.code == ResponseCode.SUCCESS and next_offset > offset:
-            self._guess = min(next_offset - offset, PULL_COUNT)
             self._at = next_offset
             return True
         if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and next_offset > offset:
@@ -261,8 +290,9 @@ class _Reading:
                 f"been cleaned away, or the topic was made anew; to go on without them set failOnDataLoss=false"
             )
 
-    def _pull(self, offset: int) -> Frame:
-        return Frame(RequestCode.PULL_MESSAGE, ext=self._fields | {"queueOffset": str(offset)})
+    def _pull(self, offset: int, count: int) -> Frame:
+        places = {"queueOffset": str(offset), "maxMsgNums": str(count)}
+        return Frame(RequestCode.PULL_MESSAGE, ext=self._fields | places)
 
     @cached_property
     def _fields(self) -> dict[str, str | None]:

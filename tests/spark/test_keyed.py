@@ -202,3 +202,16 @@ def test_lookups_share_topics_brokers_and_then_keys() -> None:
     assert {one.keys for one in more} == {("k", "m"), ("l",)}
     assert len(plan_lookups(ranges, ("k",), 100)) == 4
     assert plan_lookups([], ("k",), 3) == []
+
+
+def test_large_bodies_of_a_key_come_in_several_batches(
+    cluster: BlockingCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.create_topic("Large", queues=1)
+    with Producer("fill", namesrv=cluster.namesrv) as producer:
+        for number in range(4):
+            producer.send(Message("Large", b"%d" % number * 10_000, keys=["k"]))
+    monkeypatch.setattr("skyrocketmq.spark.columns.INFLATED_BYTES", 25_000)
+    reading = reader(cluster, "k", subscribe="Large")
+    sizes = [batch.num_rows for part in reading.partitions() for batch in reading.read(part)]
+    assert (sum(sizes), max(sizes)) == (4, 2)

@@ -219,7 +219,7 @@ LARGE = b"compressible " * 50_000  # more than these brokers take, as it is
 def test_large_bodies_are_compressed_and_small_ones_travel_together(
     cluster: BlockingCluster, topic: str, options: dict[str, str], kind: CompressionType, is_small_compressed: bool
 ) -> None:
-    rows = table(body=[b"small", LARGE, b"sm", b"also small", LARGE], tags=["a", "b", "c", "d", "e"])
+    rows = table(body=[b"small " * 20, LARGE, b"sm", b"also small " * 20, LARGE], tags=["a", "b", "c", "d", "e"])
     assert write(cluster, rows, topic=topic, **options) == Written(5)
     by_tags = {message.tags: message for message in cluster.messages(topic)}
     assert [by_tags[tags].body for tags in "abcde"] == rows.column("body").to_pylist()
@@ -232,6 +232,13 @@ def test_large_bodies_are_compressed_and_small_ones_travel_together(
     ]
     together = {by_tags[tags].queue for tags in ("c" if is_small_compressed else "acd")}
     assert len(together) == 1, "what is small is one batch"
+
+
+def test_what_compression_makes_larger_is_sent_as_it_is(cluster: BlockingCluster, topic: str) -> None:
+    body = random.Random(3).randbytes(280 * 1024)
+    assert write(cluster, table(body=[body]), topic=topic) == Written(1)
+    (message,) = cluster.messages(topic)
+    assert (message.body, message.sys_flag & BODY_COMPRESSED) == (body, 0)
 
 
 def test_rows_with_a_sharding_key_keep_their_order_whatever_their_size(cluster: BlockingCluster, topic: str) -> None:

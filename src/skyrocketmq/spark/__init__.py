@@ -18,7 +18,7 @@ A map of the package, in reading order:
     pulling     a range of a queue as Arrow batches
     patience    asking a broker again that is away
     link        a blocking connection, for the driver and for tasks
-    columns     records to Arrow columns: the one decoder
+    columns     records to Arrow columns: the one decoder; `record_places` finds where records begin
     pace        so many messages a second
 
 and of `format("rocketmq-store")`, which needs no broker:

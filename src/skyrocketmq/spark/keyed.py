@@ -24,14 +24,16 @@ from functools import partial
 from itertools import groupby
 from typing import Final, TypeVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from skyrocketmq.errors import MQError
 from skyrocketmq.model import MessageQueue
 from skyrocketmq.model.numbers import INT64_MAX
 from skyrocketmq.ports import pause
 from skyrocketmq.spark.cluster import Cluster
-from skyrocketmq.spark.columns import columns_of
+from skyrocketmq.spark.columns import batches_of, columns_of
 from skyrocketmq.spark.options import SourceOptions
 from skyrocketmq.spark.patience import persistently
 from skyrocketmq.spark.pulling import QueueRange, read_range
@@ -128,10 +130,17 @@ class _Asking:
         known: set[int] = set()  # log offsets of the answer before
         in_second: set[int] = set()  # and of the second that was read from the queues
         while end_ms >= lookup.begin_ms:
-            found = self._ask(key, end_ms)
+            records, places, found = self._ask(key, end_ms)
             offsets = set(found.column("log_offset").to_pylist())
             fresh = offsets - known - in_second
-            yield from self._chosen(found, key, fresh)
+            # Bodies are made of what is wanted only, and not of too many at once.
+            yield from batches_of(
+                records,
+                places[self._chosen_rows(found, key, fresh)],
+                broker=lookup.broker,
+                columns=self._columns,
+                fail_on_data_loss=self._options.pull.fail_on_data_loss,
+            )
             if found.num_rows < FULL_COUNT:
                 return
             if fresh:
@@ -144,10 +153,12 @@ class _Asking:
                 for batch in self._second(end_ms):
                     new = set(batch.column("log_offset").to_pylist()) - known
                     in_second |= new
-                    yield from self._chosen(batch, key, new)
+                    if rows := self._chosen_rows(batch, key, new):
+                        yield batch.select(self._columns).take(pa.array(rows))
                 end_ms -= INDEX_STEP_MS
 
-    def _ask(self, key: str, end_ms: int) -> pa.RecordBatch:
+    def _ask(self, key: str, end_ms: int) -> tuple[bytes, NDArray[np.int64], pa.RecordBatch]:
+        """What the index has of a key up to this time: records, where each begins, and what is looked at of them."""
         lookup = self._lookup
         answer = self._persistently(
             lambda: self._cluster.indexed(
@@ -163,9 +174,9 @@ class _Asking:
             self._is_known = True
         elif not self._is_known:
             self._look_for_index(key)
-        starts = places_in_answer(answer.records)
-        self._largest_answer = max(self._largest_answer, len(starts))
-        return columns_of(answer.records, starts, broker=lookup.broker, columns=self._read)
+        places = places_in_answer(answer.records)
+        self._largest_answer = max(self._largest_answer, len(places))
+        return answer.records, places, columns_of(answer.records, places, broker=lookup.broker, columns=_LOOKED_AT)
 
     def _look_for_index(self, key: str) -> None:
         """Apache's brokers say nothing about an index in which they find nothing: see whether a message is in it."""
@@ -197,7 +208,7 @@ class _Asking:
             pull = replace(self._options.pull, expression="*")
             yield from read_range(connect, within, pull, self._read, sleep=self._sleep)
 
-    def _chosen(self, batch: pa.RecordBatch, key: str, fresh: set[int]) -> Iterator[pa.RecordBatch]:
+    def _chosen_rows(self, batch: pa.RecordBatch, key: str, fresh: set[int]) -> list[int]:
         """The rows of a key among these; each place once, since a key may be in the index twice."""
         rows: list[int] = []
         left = set(fresh)
@@ -205,8 +216,7 @@ class _Asking:
             if row["log_offset"] in left and self._is_wanted(row, key):
                 left.remove(row["log_offset"])
                 rows.append(number)
-        if rows:
-            yield batch.select(self._columns).take(pa.array(rows))
+        return rows
 
     def _is_wanted(self, row: Mapping[str, object], key: str) -> bool:
         own = [one for one in _texts(row["keys"]) if one in self._order]

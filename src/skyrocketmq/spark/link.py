@@ -18,7 +18,7 @@ from skyrocketmq.wire.codes import ResponseCode
 from skyrocketmq.wire.frames import Frame, decode_frame, encode_frame, encode_head, split_frames
 from skyrocketmq.wire.signing import sign_request
 
-__all__ = ["BlockingLink", "LinkSettings"]
+__all__ = ["NOTHING", "BlockingLink", "LinkSettings"]
 
 RECEIVE_BYTES: Final = 1 << 20
 FRAME_START: Final = Struct(">ii")  # | length | header word |

@@ -1,8 +1,8 @@
 """A range of a queue as Arrow batches: several pulls under way, answers joined until a batch is worth its overhead.
 
 A hot module. Pulls are sent before the answer to the one before has come, so each asks for just as many messages as
-its answer will have: the next one begins behind them. How many that is, a broker's limits say, of messages (Apache's 32)
-and of bytes. It is found out by asking for more with one pull, and for fewer after an answer that was cut short
+its answer will have: the next one begins behind them. How many that is, a broker's limits say, of messages (Apache's
+32) and of bytes. It is found out by asking for more with one pull, and for fewer after an answer that was cut short
 (`Share`); what was asked for behind such an answer is dropped.
 
 Rule 1: a range is read completely and in order, or not: whatever is missing raises, unless data loss was allowed.
@@ -27,7 +27,7 @@ from skyrocketmq.errors import MQError, NetError, broker_error
 from skyrocketmq.model.flags import PULL_SUBSCRIPTION
 from skyrocketmq.ports import pause
 from skyrocketmq.spark.columns import batches_of
-from skyrocketmq.spark.link import BlockingLink
+from skyrocketmq.spark.link import NOTHING, BlockingLink
 from skyrocketmq.spark.patience import RETRY_PAUSE_S
 from skyrocketmq.spark.record_places import places_in_answer
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
@@ -47,7 +47,6 @@ FULL_COUNT: Final = 64  # after so many full answers the limit may be higher tha
 BATCH_ROWS: Final = 4096
 BATCH_BYTES: Final = 2 << 20
 
-NOTHING: Final = memoryview(b"")
 _QUEUE_OFFSET_AT: Final = 20  # within a record
 _REMOVED: Final = "MESSAGE_WAS_REMOVING"  # the remark of brokers, Apache's too, to messages that their log has no more
 
@@ -291,7 +290,7 @@ class _Reading:
             )
 
     def _pull(self, offset: int, count: int) -> Frame:
-        places = {"queueOffset": str(offset), "maxMsgNums": str(count)}
+        places: dict[str, str | None] = {"queueOffset": str(offset), "maxMsgNums": str(count)}
         return Frame(RequestCode.PULL_MESSAGE, ext=self._fields | places)
 
     @cached_property

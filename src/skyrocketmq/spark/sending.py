@@ -20,6 +20,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -126,9 +127,7 @@ class Sending:
         if message.delay_level or len(message.body) >= self._large_bytes:  # no batch takes it
             if queue is not None:
                 self._flush(queue)
-            if self._options.compression is not None:
-                compressed(packed, self._options.compression)
-            self._send([packed], queue, message.topic)
+            self._send([self._smaller(packed)], queue, message.topic)
             return
         place = queue or message.topic
         size = ENTRY_BYTES_MIN + len(packed.body) + 4 * len(packed.properties)
@@ -140,6 +139,13 @@ class Sending:
             batch = self._batches[place] = _Batch(message.topic, queue)
         batch.packed.append(packed)
         batch.size += size
+
+    def _smaller(self, packed: Outgoing) -> Outgoing:
+        """The message compressed, if it is to be, and if that makes it smaller: limits count what is sent."""
+        if self._options.compression is None:
+            return packed
+        other = compressed(msgspec.structs.replace(packed), self._options.compression)
+        return other if len(other.body) < len(packed.body) else packed
 
     def add_rows(self, topic: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Take rows of a topic that need no queue of their own, all at once; what it returns has to go one by one."""

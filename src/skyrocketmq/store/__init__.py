@@ -1,8 +1,8 @@
 """The store: every message of a broker on disk, in Apache RocketMQ's file formats.
 
-Read in this order: `message_store` (what the owner sees) with `store_parts`, `store_reads` and `new_message`,
-`appender` (the way in) with `record_shape`, then the three kinds of files it writes: `commit_log`, `consume_queue` (all
-of them: `consume_queues`), and `index` with `index_file` and `key_hash`. `reading` and `searching` are the ways out;
+Read in this order: `message_store` (what the owner sees) with `store_parts`, `store_writes`, `store_reads` and
+`new_message`, `appender` (the way in) with `record_shape`, then the three kinds of files it writes: `commit_log`,
+`consume_queue` (all of them: `consume_queues`), and `index` with `key_feed`, `index_file` and `key_hash`. `reading` and `searching` are the ways out;
 `cold_reads` lets them run without waiting as long as all is in memory, and `intact` looks at what an earlier process
 wrote. `flushing` makes the log durable (who waits for that: `offset_waiters`), `upkeep` is the work in the background
 (with `transient_pool` and `warm_up`, where they are wanted), `checkpoint` and `snapshot` its result. `cleaning` deletes

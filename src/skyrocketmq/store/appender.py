@@ -14,8 +14,8 @@ far is committed on the way). Whoever reads queues commits first, so a reader ne
 Rule 2: log first, then queues and index, from memory; nothing is read back. If the log cannot be written, the numbers
 that were given out are taken back, and the messages do not exist.
 Rule 3: with a transient pool a commit leaves the messages in memory, hidden from readers; see there.
-Rule 4: a queue or index that cannot be written keeps its part in memory and stops the store from taking more. The
-messages are in the log and count as stored.
+Rule 4: a queue that cannot be written keeps its cells in memory and stops the store from taking more. The messages are
+in the log and count as stored. So it is with the index: `key_feed`.
 """
 
 from __future__ import annotations

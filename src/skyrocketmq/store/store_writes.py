@@ -95,6 +95,8 @@ class StoreWrites(StoreParts):
         What they share is that of `common`, whose properties come behind their own. Returns how it ended, with the
         place of the first, and the log offsets of all.
         """
+        assert common.store_host is None, "what is sent in a batch is stored here first"
+        assert not common.prepared_transaction_offset, "a batch is no part of a transaction"
         appender = self.appender
         sys_flag, born_host, born_ms = common.sys_flag, common.born_host, common.born_timestamp
         is_quick = len(born_host) == HOST_BYTES_V4 and not common.reconsume_times
@@ -139,6 +141,7 @@ class StoreWrites(StoreParts):
                 appender.add(queue, shape, key, body, flag, sys_flag, born_ms, born_host, reconsumed)
                 for shape, key, body, flag in shaped
             ]
+            assert REFUSED not in places, "room and limits were looked at before"
         if not appender.commit():
             return _refused(appender.refusal), []
         return PutResult(_PUT_OK, LogOffset(places[0]), first_offset, appender.now_ms), places

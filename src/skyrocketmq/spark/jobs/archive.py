@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from skyrocketmq.errors import IllegalArgument, NetError, NoRoute
+from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.ports import SystemClock
 from skyrocketmq.spark.jobs.archive_state import CONTROL, plan_merges
 from skyrocketmq.spark.jobs.arguments import add_following_arguments, names_of
@@ -105,7 +105,7 @@ def archive(
         run = _Run(spark, writer, following, reading, control)
         while True:
             control.begin("looking for messages")
-            bounds = run.look(is_patient=continuous)
+            bounds = following.look(is_patient=continuous and bool(writer.state.offsets))
             run.write(bounds, batch_rows)
             if merge_count:
                 run.merge(merge_count, file_bytes)
@@ -145,17 +145,6 @@ class _Run:
         self.row_count = 0
         self.batch_count = 0
         self.merged_count = 0
-
-    def look(self, *, is_patient: bool) -> dict[MessageQueue, Bounds]:
-        """What the queues have. A run without an end waits for a cluster that is away; another one fails."""
-        is_patient = is_patient and bool(self._writer.state.offsets)
-        try:
-            return self._following.bounds(is_patient=is_patient)
-        except (NetError, NoRoute) as error:
-            if not is_patient:
-                raise
-            logger.warning("the cluster cannot be seen now", extra={"reason": str(error)})
-            return {}
 
     def write(self, bounds: Mapping[MessageQueue, Bounds], batch_rows: int) -> None:
         """All that lies before these bounds, in batches."""

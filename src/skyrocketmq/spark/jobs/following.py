@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skyrocketmq.errors import IllegalArgument, NetError
+from skyrocketmq.errors import IllegalArgument, NetError, NoRoute
 from skyrocketmq.model import MessageQueue
 from skyrocketmq.model.names import is_system_topic
 
@@ -105,6 +105,19 @@ class Following:
     def __init__(self, cluster: Cluster, options: SourceOptions) -> None:
         self._cluster = cluster
         self._options = options
+        self._is_blind = False  # the last look came to nothing
+
+    def look(self, *, is_patient: bool) -> dict[MessageQueue, Bounds]:
+        """What the queues have now. A run without an end is patient with a cluster that is away; another one fails."""
+        self._is_blind = False
+        try:
+            return self.bounds(is_patient=is_patient)
+        except (NetError, NoRoute) as error:
+            if not is_patient:
+                raise
+            self._is_blind = True
+            logger.warning("the cluster cannot be seen now", extra={"reason": str(error)})
+            return {}
 
     def bounds(self, *, is_patient: bool = False) -> dict[MessageQueue, Bounds]:
         """What the queues have now. Raises `NetError`, and `NoRoute` for a topic that was named and is not there.
@@ -123,12 +136,12 @@ class Following:
     def left_out(self, known: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, Bounds]) -> list[MessageQueue]:
         """The queues that a job was in before, and of which it saw nothing now, or less than it had read.
 
-        A queue that is gone while its broker is there was taken away by somebody, and is not missed. Where data loss
-        is allowed there is a warning, and that is all.
+        A queue that is gone while its broker is there was taken away by somebody, and is not missed; but if the last
+        look came to nothing, all are. Where data loss is allowed there is a warning, and that is all.
         """
         unseen = {queue for queue in known if queue not in bounds and self._is_chosen(queue.topic)}
         try:
-            there = self._cluster.broker_names() if unseen else frozenset()
+            there = self._cluster.broker_names() if unseen and not self._is_blind else frozenset()
         except NetError:
             there = frozenset()  # nobody says who is there
         away = {queue for queue in unseen if queue.broker_name not in there}

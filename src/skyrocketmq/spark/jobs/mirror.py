@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from skyrocketmq.errors import IllegalArgument, NetError, NoRoute
+from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model import MessageQueue
 from skyrocketmq.spark.jobs.arguments import add_following_arguments, connection_of, names_of, pairs_of
 from skyrocketmq.spark.jobs.control import Control, JobResult, JobStopped
@@ -126,7 +126,9 @@ def mirror(
         rows_max = step_rows_of(batch_rows, rate)
         while True:
             control.begin("looking for messages")
-            bounds = _look(following, is_patient=continuous and run.has_begun)
+            bounds = following.look(is_patient=continuous and run.has_begun)
+            for topic in {queue.topic for queue in bounds}:
+                check_target(topic)
             run.copy_all(following, bounds, rows_max)
             control.begin("waiting for messages")
             if not continuous or control.wait(interval_s):
@@ -144,20 +146,6 @@ def mirror(
             empty_left_out=run.copied.empty_count,
             queues_left_out=tuple(str(queue) for queue in left_out),
         )
-
-
-def _look(following: Following, *, is_patient: bool) -> dict[MessageQueue, Bounds]:
-    """What the queues have. A run without an end waits for a cluster that is away; another one fails."""
-    try:
-        found = following.bounds(is_patient=is_patient)
-    except (NetError, NoRoute) as error:
-        if not is_patient:
-            raise
-        logger.warning("the cluster cannot be seen now", extra={"reason": str(error)})
-        return {}
-    for topic in {queue.topic for queue in found}:
-        check_target(topic)
-    return found
 
 
 class _Run:

@@ -2,13 +2,13 @@
 
 Read in this order: `message_store` (what the owner sees) with `store_parts`, `store_writes`, `store_reads` and
 `new_message`, `appender` (the way in) with `record_shape`, then the three kinds of files it writes: `commit_log`,
-`consume_queue` (all of them: `consume_queues`), and `index` with `key_feed`, `index_file` and `key_hash`. `reading` and `searching` are the ways out;
-`cold_reads` lets them run without waiting as long as all is in memory, and `intact` looks at what an earlier process
-wrote. `flushing` makes the log durable (who waits for that: `offset_waiters`), `upkeep` is the work in the background
-(with `transient_pool` and `warm_up`, where they are wanted), `checkpoint` and `snapshot` its result. `cleaning` deletes
-what is old. `recovery` opens what a stop or a crash left, with `log_scan` and `dispatch`. `inspection`, `repair` and
-`dumping` are for tools, with `log_files`, `store_sizes`, `moved_stores`, `next_start` and `progress`. `file_rows` and
-`open_files` are the floor. `config_file` keeps the broker's JSON files.
+`consume_queue` (all of them: `consume_queues`), and `index` with `key_feed`, `index_file` and `key_hash`. `reading` and
+`searching` are the ways out; `cold_reads` lets them run without waiting as long as all is in memory, and `intact` looks
+at what an earlier process wrote. `flushing` makes the log durable (who waits for that: `offset_waiters`), `upkeep` is
+the work in the background (with `transient_pool` and `warm_up`, where they are wanted), `checkpoint` and `snapshot` its
+result. `cleaning` deletes what is old. `recovery` opens what a stop or a crash left, with `log_scan` and `dispatch`.
+`inspection`, `repair` and `dumping` are for tools, with `log_files`, `store_sizes`, `moved_stores`, `next_start` and
+`progress`. `file_rows` and `open_files` are the floor. `config_file` keeps the broker's JSON files.
 
 Rules of the place: one thread writes, the event loop's; what waits for the disk runs behind `ports.Disk`; the log is
 the truth, and all else can be made from it. The formats are drawn in docs/formats/.

@@ -83,8 +83,8 @@ class Meanwhile:
             self._failure = error
 
     def _is_reading(self) -> bool:
-        infos = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
-        return any(info is not None and info.numActiveTasks for info in infos)
+        """A stage is there at once; how many tasks it has is told later, and perhaps not before they have ended."""
+        return bool(self._tracker.getActiveStageIds())
 
 
 def wait_for(condition: Callable[[], bool], what: str, *, timeout_s: float = 60.0) -> None:

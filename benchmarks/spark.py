@@ -2,9 +2,9 @@
 
 One session of two threads, one query for everything that reads (`spark_work` says which), 2 million messages of 1 KB:
 our source from our broker, the store reader from that broker's directory, Kafka's source from one Kafka broker with as
-many partitions, and Spark from Parquet files with the same rows. A source in Python that gives one batch again and again
-shows what handing rows to Spark costs, whoever has read them. Then 1 million rows are read from Parquet and written,
-by our sink and by Kafka's. Spark, its Python workers and the broker share the machine.
+many partitions, and Spark from Parquet files with the same rows. A source in Python that gives one batch again and
+again shows what handing rows to Spark costs, whoever has read them. Then 1 million rows are read from Parquet and
+written, by our sink and by Kafka's. Spark, its Python workers and the broker share the machine.
 
 Everything is read once before it is measured, and some rows are written; then all have their turn in each round.
 Servers, source and sink are left at their defaults: ours sends batches of 256 KiB and Kafka's producer such of 16 KiB,

@@ -203,10 +203,10 @@ class Driver:
         printed: str = self.call("mqadmin", wait_s=wait_s, arguments=[*arguments, "-n", namesrv])
         return printed
 
-    def mqadmin_until(self, text: str, *arguments: str, namesrv: str, wait_s: float = CALL_TIMEOUT_S) -> str:
-        """The same for a command that never ends by itself: it is interrupted once it has printed this text."""
+    def mqadmin_until(self, texts: Sequence[str], *arguments: str, namesrv: str, wait_s: float = CALL_TIMEOUT_S) -> str:
+        """The same for a command that never ends by itself: it is interrupted once it has printed all these texts."""
         arguments = (*arguments, "-n", namesrv)
-        printed: str = self.call("mqadmin_until", wait_s=wait_s, text=text, arguments=arguments)
+        printed: str = self.call("mqadmin_until", wait_s=wait_s, texts=list(texts), arguments=arguments)
         return printed
 
     def mqadmin_commands(self) -> list[str]:

@@ -70,7 +70,7 @@ final class Admins {
         return printed.toString(StandardCharsets.UTF_8);
     }
 
-    /** The same for a command that never ends by itself: it is interrupted once it has printed {@code text}. */
+    /** The same for a command that never ends by itself: it is interrupted once it has printed all {@code texts}. */
     private synchronized Object mqadminUntil(JSONObject args) throws Exception {
         ByteArrayOutputStream printed = new ByteArrayOutputStream();
         Thread running = new Thread(() -> {
@@ -81,7 +81,8 @@ final class Admins {
             }
         }, "mqadmin");
         running.start();
-        while (running.isAlive() && !printed.toString(StandardCharsets.UTF_8).contains(args.getString("text"))) {
+        List<String> texts = args.getJSONArray("texts").toJavaList(String.class);
+        while (running.isAlive() && !texts.stream().allMatch(printed.toString(StandardCharsets.UTF_8)::contains)) {
             running.join(50);
         }
         while (running.isAlive()) {

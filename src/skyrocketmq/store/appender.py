@@ -21,9 +21,9 @@ in the log and count as stored. So it is with the index: `key_feed`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from struct import Struct, calcsize
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from zlib_ng.zlib_ng import crc32 as crc32_long
@@ -46,7 +46,7 @@ from skyrocketmq.store.transient_pool import TransientPool
 from skyrocketmq.wire.java import CRC_LONG_FROM_BYTES, CRC_MASK, body_crc
 from skyrocketmq.wire.records import BLANK_BYTES, HEAD_BYTES, HEADS, MESSAGE_MAGIC
 
-__all__ = ["REFUSED", "Appender", "Arrival", "ShapedEntry"]
+__all__ = ["REFUSED", "Appender", "Arrival"]
 
 logger = logging.getLogger(__name__)
 
@@ -62,10 +62,6 @@ _cell = CELL.pack
 _quick_head: Final = Struct(">iIIiiqqiq8s28si").pack
 _stored_head: Final = Struct(">q8siq").pack
 assert calcsize(">iIIiiqqiq8s28si") == HEAD_BYTES
-
-
-ShapedEntry: TypeAlias = tuple[RecordShape, bytes, bytes, int]
-"""(what it shares with others, the unique id, the body, the user's flag) of a message of a batch."""
 
 
 class Arrival(NamedTuple):
@@ -305,67 +301,6 @@ class Appender:
         self._position = position + total
         self._count += 1
         return position
-
-    def add_batch(
-        self,
-        queue: ConsumeQueue,
-        entries: Sequence[ShapedEntry],
-        sys_flag: int,
-        born_ms: int,
-        born_host: bytes,
-    ) -> list[int]:
-        """Add messages of one queue, to all of which `is_quick` said yes, where `reserve` has made room for them.
-
-        Returns their log offsets. What `add` does, without what is the same for all: a third of the time.
-        """
-        position, offset = self._position, queue.next_offset
-        queue_id, stored = queue.queue_id, self._stored
-        pieces, keys = self._pieces, self._keys
-        cells: list[bytes] = []
-        positions: list[int] = []
-        for shape, key, body, flag in entries:
-            body_bytes = len(body)
-            total = shape.fixed_bytes + body_bytes
-            crc = (crc32(body) if body_bytes < CRC_LONG_FROM_BYTES else crc32_long(body)) & CRC_MASK
-            pieces += (
-                _quick_head(
-                    total,
-                    MESSAGE_MAGIC,
-                    crc,
-                    queue_id,
-                    flag,
-                    offset,
-                    position,
-                    sys_flag,
-                    born_ms,
-                    born_host,
-                    stored,
-                    body_bytes,
-                ),
-                body,
-                shape.middle,
-                key,
-                shape.after,
-            )
-            cells.append(_cell(position, total, shape.tags_code))
-            positions.append(position)
-            if key:
-                keys.append((shape.topic, key, position))
-            if shape.keys:
-                keys += [(shape.topic, other, position) for other in shape.keys]
-            offset += 1
-            if queue.is_watched:
-                queue.next_offset = offset
-                self._note_arrival(queue, shape, key, shape.tags_code)
-            position += total
-        assert position <= self._limit, "room is reserved first"
-        queue.next_offset = offset
-        queue.tail += b"".join(cells)
-        if not queue.is_dirty:
-            self._queues.mark_dirty(queue)
-        self._position = position
-        self._count += len(entries)
-        return positions
 
     def reserve(self, total_bytes: int) -> bool:
         """See to it that messages of so many bytes in all go into one file: a batch is stored whole or not at all.

@@ -11,10 +11,9 @@ from typing import Final
 
 from skyrocketmq.config import StoreConfig
 from skyrocketmq.model.flags import TRANSACTION_MASK, TransactionType, transaction_type
-from skyrocketmq.model.hosts import HOST_BYTES_V4
 from skyrocketmq.model.offsets import LogOffset, QueueOffset
 from skyrocketmq.ports import Clock, Disk
-from skyrocketmq.store.appender import REFUSED, ShapedEntry
+from skyrocketmq.store.appender import REFUSED
 from skyrocketmq.store.consume_queue import ConsumeQueue
 from skyrocketmq.store.key_hash import TopicKeys
 from skyrocketmq.store.new_message import NewMessage, PutResult
@@ -99,8 +98,7 @@ class StoreWrites(StoreParts):
         assert not common.prepared_transaction_offset, "a batch is no part of a transaction"
         appender = self.appender
         sys_flag, born_host, born_ms = common.sys_flag, common.born_host, common.born_timestamp
-        is_quick = len(born_host) == HOST_BYTES_V4 and not common.reconsume_times
-        shaped: list[ShapedEntry] = []
+        shaped: list[tuple[RecordShape, bytes, bytes, int]] = []  # (shape, unique id, body, flag)
         shape: RecordShape | None = None
         before = after = b""
         key_at = key_end = own_bytes = batch_bytes = 0
@@ -126,22 +124,18 @@ class StoreWrites(StoreParts):
                 refusal = appender.refusal_of(shape, body_bytes, total)
                 if refusal is not None:
                     return _refused(refusal), []
-                is_quick &= appender.is_quick(shape, sys_flag, body_bytes)
             batch_bytes += total
             shaped.append((shape, key, body, flag))
         if not (appender.settle() and appender.begin() and appender.reserve(batch_bytes)):
             return _refused(appender.refusal), []
         queue = self.queues.get(common.topic, common.queue_id)
         first_offset = QueueOffset(queue.next_offset)
-        if is_quick:
-            places = appender.add_batch(queue, shaped, sys_flag, born_ms, born_host)
-        else:
-            reconsumed = common.reconsume_times
-            places = [
-                appender.add(queue, shape, key, body, flag, sys_flag, born_ms, born_host, reconsumed)
-                for shape, key, body, flag in shaped
-            ]
-            assert REFUSED not in places, "room and limits were looked at before"
+        add, reconsumed = appender.add, common.reconsume_times
+        places = [
+            add(queue, shape, key, body, flag, sys_flag, born_ms, born_host, reconsumed)
+            for shape, key, body, flag in shaped
+        ]
+        assert REFUSED not in places, "room and limits were looked at before"
         if not appender.commit():
             return _refused(appender.refusal), []
         return PutResult(_PUT_OK, LogOffset(places[0]), first_offset, appender.now_ms), places

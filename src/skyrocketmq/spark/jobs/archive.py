@@ -10,7 +10,6 @@ told in `archive_writing`. Small files are merged along the way.
 from __future__ import annotations
 
 import argparse
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from skyrocketmq.spark.places import Bounds
 
 __all__ = ["Archived", "archive"]
-
-logger = logging.getLogger(__name__)
 
 BATCH_ROWS: Final = 1_000_000
 FILE_BYTES: Final = 128 << 20

@@ -9,7 +9,6 @@ by one that begins with the same ones, and leaves out what is there already (`mo
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
     from skyrocketmq.spark.places import Bounds
 
 __all__ = ["Mirrored", "mirror"]
-
-logger = logging.getLogger(__name__)
 
 BATCH_ROWS: Final = 100_000
 CONTROL: Final = "_mirror"

@@ -13,10 +13,12 @@ from benchmarks import (
     client,
     delayed,
     flush,
+    hot,
     namesrv,
     peers,
     recovery,
     replication,
+    scaling,
     spark,
     sql_filter,
     tls,
@@ -38,7 +40,7 @@ SERVERS = (
     tls,
     transactions,
 )
-PARTS = (*SERVERS, spark)
+PARTS = (*SERVERS, spark, scaling, hot)
 BENCHMARKS = {part.NAME: part for part in PARTS}
 
 

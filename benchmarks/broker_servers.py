@@ -20,8 +20,9 @@ from pathlib import Path
 
 from tests.interop import remoting
 from tests.interop.apache import BROKER_JVM, NAMESRV_JVM, Apache, Server
-from tests.interop.processes import Process, free_port, wait_until
+from tests.interop.processes import Process, wait_until
 from tests.interop.routes import find_route
+from tests.ports import free_port
 
 from benchmarks.broker_frames import BROKER, one_send
 from benchmarks.frames import SUCCESS, answer_code

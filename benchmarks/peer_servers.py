@@ -25,8 +25,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tests.interop import toolchain
-from tests.interop.processes import Process, free_port
+from tests.interop.processes import Process
 from tests.interop.toolchain import Unavailable
+from tests.ports import free_port
 
 __all__ = ["PEERS", "Peer", "Unavailable"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-TESTS = Path(__file__).parent
+from tests.named_tests import TESTS, assert_they_exist
+
 PAGE = (TESTS.parent / "docs" / "guarantees.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"^(\d+)\. `([^`:]+)::(\w+)`$", PAGE, re.MULTILINE)
 CELLS = 5
@@ -13,9 +13,7 @@ CELLS = 5
 
 def test_every_test_that_is_named_exists() -> None:
     assert [int(number) for number, _, _ in NAMED] == list(range(1, len(NAMED) + 1))
-    for _, path, name in NAMED:
-        source = (TESTS / path).read_text(encoding="utf-8")
-        assert re.search(rf"^\s*(async )?def {name}\(", source, re.MULTILINE), f"{path}::{name}"
+    assert_they_exist((path, name) for _, path, name in NAMED)
 
 
 def test_every_cell_says_what_is_promised_and_what_shows_it() -> None:

@@ -9,13 +9,28 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from skyrocketmq.errors import StoreLocked
-from skyrocketmq.ports import Clock, Disk, DiskUsage, File, Link, LocalDisk, SystemClock, TcpLink, every
+from skyrocketmq.errors import NetError, StoreLocked
+from skyrocketmq.ports import (
+    Chance,
+    Clock,
+    Disk,
+    DiskUsage,
+    File,
+    Link,
+    LocalDisk,
+    LocalMachine,
+    Machine,
+    SystemChance,
+    SystemClock,
+    TcpLink,
+    every,
+)
 from skyrocketmq.testing import ManualClock
 
 PAGE = 4096
@@ -26,6 +41,28 @@ def disk() -> Iterator[LocalDisk]:
     disk = LocalDisk(threads=2)
     yield disk
     disk.close()
+
+
+def spied(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Which calls of the system make something durable, and on what, in order."""
+    calls: list[tuple[str, str]] = []
+
+    def name_of(fd: int) -> str:
+        return Path(os.readlink(f"/proc/self/fd/{fd}")).name
+
+    def sync(name: str, real: Callable[[int], None], fd: int) -> None:
+        calls.append((name, name_of(fd)))
+        real(fd)
+
+    def rename(old: Path, new: Path) -> None:
+        calls.append(("replace", Path(new).name))
+        replace(old, new)
+
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, name, partial(sync, name, getattr(os, name)))
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", rename)
+    return calls
 
 
 class TestLocalDisk:
@@ -167,7 +204,52 @@ class TestLocalDisk:
         lock.release()
         lock.release()
         assert other_process() == "got it"
-        assert disk.read(path) == b"lock"
+        assert disk.read(path) == b""
+
+    def test_a_lock_carries_the_mark_of_its_last_holder(self, disk: LocalDisk, tmp_path: Path) -> None:
+        path = tmp_path / "lock"
+        path.write_bytes(b"lock and more")  # Apache's brokers write the first word
+        lock = disk.lock(path)
+        assert lock.read_mark() == b"lock and more"
+        lock.write_mark(b"mine")
+        lock.release()
+        again = disk.lock(path)
+        assert again.read_mark() == b"mine"
+        again.release()
+
+    def test_a_sync_is_a_sync_of_the_system(
+        self, disk: LocalDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nobody here can cut the power; but the system is asked to make things durable, and in order."""
+        calls = spied(monkeypatch)
+        file = disk.open(tmp_path / "a", create=True)
+        file.pwrite(b"x", 0)
+        file.fdatasync()
+        file.close()
+        assert calls == [("fdatasync", "a")]
+        calls.clear()
+        disk.sync_directory(tmp_path)
+        assert calls == [("fsync", tmp_path.name)]
+
+    @pytest.mark.parametrize("keep_backup", [False, True])
+    def test_a_file_is_replaced_when_the_new_one_is_durable_and_then_its_name_is(
+        self, disk: LocalDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep_backup: bool
+    ) -> None:
+        (tmp_path / "a").write_bytes(b"old")
+        calls = spied(monkeypatch)
+        disk.replace(tmp_path / "a", b"new", keep_backup=keep_backup)
+        backup = [("fsync", "a.bak.tmp"), ("replace", "a.bak")] if keep_backup else []
+        assert calls == [*backup, ("fsync", "a.tmp"), ("replace", "a"), ("fsync", tmp_path.name)]
+
+    def test_a_mark_is_durable(self, disk: LocalDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        lock = disk.lock(tmp_path / "lock")
+        calls = spied(monkeypatch)
+        lock.write_mark(b"mine")
+        assert calls == [("fsync", "lock")]
+        lock.release()
+
+    def test_a_session_lasts_as_long_as_the_machine_is_up(self, disk: LocalDisk) -> None:
+        assert disk.session() == LocalDisk().session()
 
     def test_a_lock_that_is_taken_says_what_to_do(self, disk: LocalDisk, tmp_path: Path) -> None:
         path = tmp_path / "lock"
@@ -304,9 +386,9 @@ class TestTcpLink:
             def data_received(self, data: bytes) -> None:
                 received.put_nowait(data)
 
-        sock = socket.create_server(("127.0.0.1", 0))
-        server = await link.listen(Echo, sock, backlog=5)
-        transport, _ = await link.connect(Caller, "127.0.0.1", sock.getsockname()[1])
+        bound = link.bind("127.0.0.1", 0, backlog=5)
+        server = await link.listen(Echo, bound, backlog=5)
+        transport, _ = await link.connect(Caller, "127.0.0.1", bound.port)
         connected: socket.socket = transport.get_extra_info("socket")
         assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         transport.write(b"hello")
@@ -321,3 +403,59 @@ class TestTcpLink:
         with pytest.raises(OSError, match=r".") as caught:
             await TcpLink().connect(asyncio.Protocol, "127.0.0.1", port)
         assert caught.value.errno == errno.ECONNREFUSED
+
+    async def test_an_address_is_claimed_by_binding_and_free_after_closing(self) -> None:
+        link = TcpLink()
+        bound = link.bind("127.0.0.1", 0, backlog=5)
+        with pytest.raises(NetError, match=str(bound.port)):
+            link.bind("127.0.0.1", bound.port, backlog=5)
+        bound.close()
+        link.bind("127.0.0.1", bound.port, backlog=5).close()
+        with pytest.raises(NetError):
+            link.bind("127.0.0.1", 70_000, backlog=5)
+
+    async def test_names_are_looked_up(self) -> None:
+        assert await TcpLink().resolve("127.0.0.1") == "127.0.0.1"
+        with pytest.raises(OSError, match=r"."):
+            await TcpLink().resolve("no-such-host.invalid")
+
+
+class TestChance:
+    def test_a_seed_gives_the_same_numbers_and_ids(self) -> None:
+        one, other = Chance(5), Chance(5)
+        assert [one.random(), one.uuid(), one.randrange(10)] == [other.random(), other.uuid(), other.randrange(10)]
+        assert one.uuid() != Chance(6).uuid()
+        assert one.uuid().version == 4
+
+    def test_ids_of_the_system_do_not_come_from_its_numbers(self) -> None:
+        """A forked process has the numbers of its parent."""
+        chance = SystemChance()
+        state = chance.getstate()
+        first = chance.uuid()
+        chance.setstate(state)
+        assert chance.uuid() != first
+
+
+class TestMachine:
+    def test_it_is_this_process_on_this_machine(self) -> None:
+        machine = LocalMachine()
+        assert isinstance(machine, Machine)
+        assert machine.process_id == os.getpid()
+        assert machine.memory_bytes() > 1 << 20
+        assert machine.address(("127.0.0.1",)).count(".") == 3
+
+    def test_threads_are_threads(self) -> None:
+        names: list[str] = []
+        ran = threading.Event()
+
+        def work() -> None:
+            names.append(threading.current_thread().name)
+            ran.set()
+
+        assert LocalMachine().start_thread(work, name="own")
+        assert ran.wait(5)
+        pool = LocalMachine().executor(1, name="pool")
+        assert pool is not None
+        assert pool.submit(lambda: threading.current_thread().name).result(5).startswith("pool")
+        pool.shutdown()
+        assert names == ["own"]

@@ -4,8 +4,10 @@ The packages, each importing only what stands above it:
 
     errors, ports       one exception tree; clock, disk and link as protocols
     config, model       typed configuration; the values of the domain
+    hot                 what runs for every message, compiled where that is possible
     wire, filters       bytes to values and back; tag and SQL92 filters      (pure: no socket, thread, clock or file)
     store, net          the commit log and what is derived from it; connections
+    access              accounts, and whose request it is
     nameserver, broker  the two servers
     client, admin       producers and consumers; administration
     idempotence         handling each message once

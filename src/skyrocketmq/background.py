@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from skyrocketmq.loop_watch import LoopWatch, start_task
 from skyrocketmq.ports import Clock, every
 
 __all__ = ["Background"]
@@ -21,10 +22,11 @@ logger = logging.getLogger(__name__)
 
 
 class Background:
-    """The periodic tasks of one service."""
+    """The periodic tasks of one service. `watch` is told of steps that take too long."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, watch: LoopWatch | None = None) -> None:
         self._clock = clock
+        self._watch = watch
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Background:
@@ -40,7 +42,7 @@ class Background:
             logger.error("periodic work failed", extra={"work": name}, exc_info=error)
 
         running = every(seconds, work, clock=self._clock, first_after=first_after, on_error=failed)
-        self._tasks.append(asyncio.get_running_loop().create_task(running, name=name))
+        self._tasks.append(start_task(running, name=name, watch=self._watch))
 
     async def __aexit__(self, *_: object) -> None:
         for task in self._tasks:

@@ -206,7 +206,7 @@ def write_broker_file(directory: Path, index: int, *, namesrv: str, port: int, d
     wanted = {**fresh, **before, **addresses}
     if wanted != before:
         disk.make_directories(directory)
-        disk.replace(path, write_properties(wanted))
+        disk.replace(path, write_properties(wanted), is_secret=True)
     return path
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -218,6 +219,8 @@ class TestAccounts:
             assert found is not None
             assert (found.topic_permissions, found.group_permissions) == ({"T": "PUB|SUB"}, {"readers": "SUB"})
             assert "worker-secret" not in repr(rules)
+            assert found.secret_key == ""  # which this connection would show to others
+            await admin.accounts.put(dataclasses.replace(found, topic_permissions={"T": "SUB"}))
             assert await admin.accounts.set_white_addresses(["10.0.0.*", "10.0.1.1"]) == [node]
             assert (await admin.accounts.rules())[node].white_addresses == ("10.0.0.*", "10.0.1.1")
             (versions,) = (await admin.accounts.versions()).values()

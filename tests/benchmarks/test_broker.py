@@ -34,7 +34,7 @@ def run_quick(tmp_path: Path, *arguments: str, benchmark: str = "broker") -> dic
     return {row["name"]: row for row in report["rows"]}
 
 
-@pytest.mark.slow
+@pytest.mark.benchmark
 @pytest.mark.system
 @pytest.mark.timeout(180)
 def test_every_figure_of_ours_is_measured(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_every_figure_of_ours_is_measured(tmp_path: Path) -> None:
     assert {"pull 32 x 1 KB, contiguous", "pull 32 x 1 KB, scattered"} <= set(rows)
 
 
-@pytest.mark.slow
+@pytest.mark.benchmark
 @pytest.mark.interop
 @pytest.mark.timeout(600)
 def test_every_figure_of_both_is_measured(tmp_path: Path, java_tools: None) -> None:

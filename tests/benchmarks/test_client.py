@@ -11,7 +11,7 @@ from tests.benchmarks.test_broker import run_quick
 RATES = ("1,000 in flight, 128 B", "1,000 in flight, 1 KB", "push consumption, 128 B", "push consumption, 1 KB")
 
 
-@pytest.mark.slow
+@pytest.mark.benchmark
 @pytest.mark.system
 @pytest.mark.timeout(120)
 def test_every_figure_of_our_client_is_measured(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_every_figure_of_our_client_is_measured(tmp_path: Path) -> None:
     assert rows["p99 of one blocking sender, 128 B"]["values"]["ours"][0] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.benchmark
 @pytest.mark.interop
 @pytest.mark.timeout(300)
 def test_every_figure_of_both_clients_is_measured(tmp_path: Path, java_tools: None) -> None:

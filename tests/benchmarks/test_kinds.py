@@ -8,7 +8,7 @@ import pytest
 
 from tests.benchmarks.test_broker import run_quick
 
-pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.benchmark, pytest.mark.system, pytest.mark.timeout(180)]
 
 
 def test_every_figure_of_delayed_messages_is_measured(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def available() -> dict[str, str]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.benchmark
 @pytest.mark.system
 @pytest.mark.timeout(900)
 def test_ours_and_every_system_that_can_be_had_are_measured(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_ours_and_every_system_that_can_be_had_are_measured(tmp_path: Path) -> N
     assert len(rows) == 4 * len(peers) + 4
 
 
-@pytest.mark.slow
+@pytest.mark.benchmark
 @pytest.mark.system
 @pytest.mark.timeout(120)
 def test_ours_is_measured_where_no_other_system_is_asked_for(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.benchmarks.test_broker import run_quick
 ROWS = [f"{way}, {load}, {form.name}" for way in ("synchronous", "asynchronous") for load in LOADS for form in FORMS]
 
 
-@pytest.mark.slow
+@pytest.mark.benchmark
 @pytest.mark.system
 @pytest.mark.timeout(180)
 def test_every_figure_of_our_replication_is_measured(tmp_path: Path) -> None:

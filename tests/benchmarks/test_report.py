@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
+import pytest
 from benchmarks.report import APACHE, OURS, Better, Report, write_json
+
+from benchmarks import hot
+from skyrocketmq.hot import PLAIN_MODULES
 
 
 def report() -> Report:
@@ -72,3 +77,10 @@ def test_a_limit_is_for_ours_whatever_apaches_is() -> None:
         shown.append((row.median_of(OURS), row.is_met, result.table().splitlines()[-1].partition("<=")[2]))
 
     assert shown == [(9.0, True, " 10 ms"), (19.5, False, " 10 ms MISSED")]
+
+
+@pytest.mark.benchmark
+def test_every_case_of_the_hot_modules_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    report = hot.run(argparse.Namespace(quick=True))
+    assert {row.name.split(":")[0] for row in report.rows} == set(PLAIN_MODULES)
+    assert all(row.median_of("plain") for row in report.rows)

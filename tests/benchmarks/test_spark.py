@@ -19,7 +19,7 @@ BESIDE_LARGE_KAFKA = "written by the sink, beside Kafka's with batches as large"
 BESIDE_PARQUET = ("read by the store reader, beside Parquet", "read by the store reader, all columns, beside Parquet")
 
 
-@pytest.mark.slow
+@pytest.mark.benchmark
 @pytest.mark.system
 @pytest.mark.timeout(600)
 def test_source_sink_and_store_reader_are_measured_beside_kafka_and_parquet(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.benchmarks.test_broker import run_quick
 
 
-@pytest.mark.slow
+@pytest.mark.benchmark
 @pytest.mark.system
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize(

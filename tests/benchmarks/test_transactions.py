@@ -9,7 +9,7 @@ import pytest
 from tests.benchmarks.test_broker import run_quick
 
 
-@pytest.mark.slow
+@pytest.mark.benchmark
 @pytest.mark.system
 @pytest.mark.timeout(180)
 def test_every_figure_of_our_transactions_is_measured(tmp_path: Path) -> None:

@@ -99,7 +99,11 @@ class Desk:
             clock=self.clock,
         ).register(dispatcher)
         GroupHandlers(
-            config=self.config, groups=tables.groups, groups_file=tables.groups_saver, offsets=tables.offsets
+            config=self.config,
+            groups=tables.groups,
+            groups_file=tables.groups_saver,
+            offsets=tables.offsets,
+            clock=self.clock,
         ).register(dispatcher)
         OffsetHandlers(
             config=self.config,
@@ -107,6 +111,7 @@ class Desk:
             commit_times=CommitTimes(self.clock),
             store=self.store,
             disk=self.disk,
+            clock=self.clock,
         ).register(dispatcher)
         ProgressHandlers(
             identity=self._identity,
@@ -126,7 +131,9 @@ class Desk:
             store=self.store,
             clock=self.clock,
         ).register(dispatcher)
-        CellHandlers(store=self.store, consumers=tables.consumers, filters=tables.filters).register(dispatcher)
+        CellHandlers(store=self.store, consumers=tables.consumers, filters=tables.filters, clock=self.clock).register(
+            dispatcher
+        )
         ConfigHandlers(self.config).register(dispatcher)
         RuntimeHandlers(
             config=self.config,

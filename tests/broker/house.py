@@ -10,6 +10,7 @@ When the broker has stopped, the independent reader of the store checks every fi
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 
 from skyrocketmq.broker import Broker
 from skyrocketmq.config import BrokerConfig, FlushDiskType, ServerConfig, StoreConfig
-from skyrocketmq.ports import Clock, Disk, SystemClock
+from skyrocketmq.ports import Clock, Disk, Link, SystemClock
 from skyrocketmq.testing import FaultyDisk, ManualClock
 from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import Frame, FrameDecoder, encode_frame
@@ -136,8 +137,13 @@ class House:
     def port(self) -> int:
         return int(self.broker.address.rpartition(":")[2])
 
-    async def connect(self, *, is_fast: bool = False) -> Peer:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port - (2 if is_fast else 0))
+    async def connect(
+        self, *, is_fast: bool = False, source: str | None = None, tls: ssl.SSLContext | None = None
+    ) -> Peer:
+        """A new peer; `source` is the address of this machine that it connects from."""
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.port - (2 if is_fast else 0), local_addr=source and (source, 0), ssl=tls
+        )
         peer = Peer(reader, writer)
         self._peers.append(peer)
         return peer
@@ -221,13 +227,18 @@ def house_config(**changes: Any) -> BrokerConfig:
 
 @asynccontextmanager
 async def open_house(
-    *, disk: Disk | None = None, clock: Clock | None = None, check: bool = True, **changes: Any
+    *,
+    disk: Disk | None = None,
+    clock: Clock | None = None,
+    link: Link | None = None,
+    check: bool = True,
+    **changes: Any,
 ) -> AsyncIterator[House]:
     """A broker; `check` reads its store afterwards, which must be in order."""
     clock = clock or SystemClock()
     disk = disk or FaultyDisk(directories=[ROOT], clock=clock)
     config = house_config(**changes)
-    async with Broker.open(config, disk=disk, clock=clock) as broker:
+    async with Broker.open(config, disk=disk, clock=clock, link=link) as broker:
         house = House(broker, disk, clock)
         try:
             yield house

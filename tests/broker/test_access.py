@@ -117,9 +117,38 @@ async def test_a_white_address_needs_no_account_except_for_accounts() -> None:
         await peer.ok(signed(Frame(54, 1), "the-admin"))
 
 
-async def test_an_accounts_own_address_needs_no_signature_but_makes_no_administrator() -> None:
+def unsigned(frame: Frame, account: str) -> Frame:
+    """The request of a client that only says who it is."""
+    frame.ext = {**(frame.ext or {}), "AccessKey": account}
+    return frame
+
+
+async def test_an_accounts_own_address_spares_the_signature_and_no_permission() -> None:
+    text = ACL_FILE.replace("accessKey: the-reader", "accessKey: the-reader\n    whiteRemoteAddress: 127.0.0.*")
+    async with guarded_house(text) as (_, peer):
+        await make_topic(peer)
+        await peer.ok(signed(send_frame(), "the-writer"))
+        await peer.ok(unsigned(pull_frame(), "the-reader"))
+        view = Frame(RequestCode.VIEW_MESSAGE_BY_ID, 1, ext={"offset": "0"})
+        await peer.ok(unsigned(view, "the-reader"))
+        await check_refused(peer, unsigned(send_frame(), "the-reader"), f"topic {TOPIC}")
+        await check_refused(peer, unsigned(pull_frame("Secret"), "the-reader"), "topic Secret")
+        await check_refused(peer, unsigned(pull_frame("SCHEDULE_TOPIC_XXXX"), "the-reader"), "topic SCHEDULE")
+        await check_refused(peer, unsigned(topic_frame("Other"), "the-reader"), "administrator")
+
+
+async def test_a_message_is_not_shown_at_an_accounts_own_address_if_its_topic_is_not_for_it() -> None:
     text = ACL_FILE.replace("accessKey: the-nobody", "accessKey: the-nobody\n    whiteRemoteAddress: 127.0.0.*")
     async with guarded_house(text) as (_, peer):
+        await make_topic(peer)
+        await peer.ok(signed(send_frame(), "the-writer"))
+        view = Frame(RequestCode.VIEW_MESSAGE_BY_ID, 1, ext={"offset": "0"})
+        await check_refused(peer, unsigned(view, "the-nobody"), "no permission for this message")
+
+
+async def test_where_it_is_wanted_an_accounts_own_address_spares_permissions_but_makes_no_administrator() -> None:
+    text = ACL_FILE.replace("accessKey: the-nobody", "accessKey: the-nobody\n    whiteRemoteAddress: 127.0.0.*")
+    async with guarded_house(text, acl_white_address_spares_permissions=True) as (_, peer):
         await make_topic(peer)
         send, pull, admin = send_frame(), pull_frame(), topic_frame("Other")
         for frame in (send, pull, admin):
@@ -390,7 +419,7 @@ async def test_files_of_the_directory_beside_count_too() -> None:
 def accounts(house: House) -> dict[str, Any]:
     access = house.broker.access
     assert access is not None
-    return dict(access.table.accounts)
+    return dict(access.book.table.accounts)
 
 
 async def test_a_missing_file_is_made_and_lets_nobody_in() -> None:

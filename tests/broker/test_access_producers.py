@@ -82,9 +82,15 @@ async def test_where_only_strangers_are_connected_nobody_is_asked_and_nothing_is
         assert len(await asked(writer)) == 1
 
 
-@pytest.mark.parametrize("text", [LOCAL_IS_WHITE + ACL_FILE.split("\n\n", 1)[1], OWN_ADDRESS])
-async def test_producers_from_white_addresses_are_asked(text: str) -> None:
-    async with guarded_house(text) as (house, peer):
+@pytest.mark.parametrize(
+    ("text", "are_spared", "asked_count"),
+    [(LOCAL_IS_WHITE + ACL_FILE.split("\n\n", 1)[1], False, 1), (OWN_ADDRESS, False, 0), (OWN_ADDRESS, True, 1)],
+    ids=["global", "its own", "its own, which spares permissions"],
+)
+async def test_producers_from_white_addresses_are_asked_if_they_may_publish(
+    text: str, are_spared: bool, asked_count: int
+) -> None:
+    async with guarded_house(text, acl_white_address_spares_permissions=are_spared) as (house, peer):
         await make_topic(peer)
         frame = beat("white")
         if text is OWN_ADDRESS:
@@ -92,7 +98,7 @@ async def test_producers_from_white_addresses_are_asked(text: str) -> None:
         await peer.ok(frame)
         await peer.ok(signed(half_frame(1, born_ms=START_MS), "the-writer"))
         await pass_round(house, (peer, frame))
-        assert len(await asked(peer)) == 1
+        assert len(await asked(peer)) == asked_count
 
 
 async def test_an_account_that_loses_its_right_is_asked_no_more() -> None:
@@ -156,12 +162,12 @@ def guarded_table() -> ProducerTable[str]:
 def test_a_lost_client_keeps_its_id_until_it_would_be_taken_for_dead() -> None:
     table = guarded_table()
     table.register("g", member("first", "a"))
-    table.forget("first")
+    list(table.forget_in_steps("first"))
     table.register("g", member("thief", "b", heard_s=CLIENT_ID_KEPT_S))
     assert table.find_connection("c") is None
     table.register("g", member("again", "a", heard_s=CLIENT_ID_KEPT_S))
     assert table.find_connection("c") == "again"
-    table.forget("again")
+    list(table.forget_in_steps("again"))
     table.register("g", member("other", "b", heard_s=2 * CLIENT_ID_KEPT_S + 1))
     assert table.find_connection("c") == "other"
 
@@ -181,7 +187,7 @@ def test_whoever_is_not_asked_for_an_account_may_take_over_and_nobody_from_him()
     assert table.find_connection("c") == "white"
     table.register("g", member("first", "a"))
     assert table.find_connection("c") == "white"
-    table.forget("white")
+    list(table.forget_in_steps("white"))
     table.register("g", member("first", "a"))
     assert table.find_connection("c") is None
 
@@ -190,7 +196,7 @@ def test_only_so_many_lost_ids_are_kept_and_without_accounts_none() -> None:
     for table, count in ((guarded_table(), LOST_COUNT_MAX), (ProducerTable[str](), 0)):
         for number in range(LOST_COUNT_MAX + 5):
             table.register("g", replace(member("connection", "a"), client_id=str(number)))
-            table.forget("connection")
+            list(table.forget_in_steps("connection"))
         assert len(table._lost) == count
 
 

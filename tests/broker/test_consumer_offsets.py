@@ -73,10 +73,20 @@ def test_merging_replaces_the_queues_of_each_key_whole_and_keeps_other_keys() ->
 
 
 @pytest.mark.parametrize(
-    ("min_offset", "is_first_cold", "start"),
-    [(0, False, 0), (-1, False, 0), (0, True, None), (1, False, None), (1, True, None)],
+    ("begin", "min_offset", "is_first_cold", "start"),
+    [
+        (0, 0, False, 0),
+        (0, -1, False, 0),
+        (0, 0, True, None),
+        (0, 1, False, None),
+        (0, 1, True, None),
+        (9, 9, False, 9),
+        (9, 7, False, 7),
+        (9, 9, True, None),
+        (9, 10, False, None),
+    ],
 )
-def test_a_group_without_offset_starts_at_zero_only_in_a_young_queue(
-    min_offset: int, is_first_cold: bool, start: int | None
+def test_a_group_without_offset_starts_at_the_beginning_only_of_a_young_queue(
+    begin: int, min_offset: int, is_first_cold: bool, start: int | None
 ) -> None:
-    assert young_queue_start(min_offset=min_offset, is_first_cold=is_first_cold) == start
+    assert young_queue_start(begin=begin, min_offset=min_offset, is_first_cold=is_first_cold) == start

@@ -8,14 +8,16 @@ import pytest
 
 from skyrocketmq.broker import dead_letters
 from skyrocketmq.broker.dead_letters import INFLATED_BYTES_MAX
-from skyrocketmq.broker.hand_backs import KNOWN_COUNT_MAX, KNOWN_S, HandBack, HandBacks
+from skyrocketmq.broker.hand_backs import KNOWN_COUNT_MAX, KNOWN_S, REPEATED_S, HandBack, HandBacks
 from skyrocketmq.model import CompressionType
-from skyrocketmq.store import RunningFlag
+from skyrocketmq.store import PutResult, RunningFlag
+from skyrocketmq.store.statuses import PutStatus
 from skyrocketmq.testing import FaultyDisk, ManualClock
 from skyrocketmq.wire.compression import compress, compression_bits, decompress
 from skyrocketmq.wire.frames import Frame
 from tests.broker.house import ROOT
 from tests.broker.requests import TOPIC, properties_text, send_frame, unique_id
+from tests.broker.support import BROKER
 from tests.broker.test_retry import RETRY, Shop, back_frame, open_shop
 
 LIMIT = 3
@@ -205,24 +207,52 @@ async def test_a_message_that_fails_again_after_a_reset_is_taken_back_again() ->
         assert shop.waiting() == {1: 2}
 
 
-async def test_a_message_is_taken_back_again_as_soon_as_its_copy_was_delivered() -> None:
+async def test_a_message_is_taken_back_again_once_its_copy_was_delivered_and_no_client_repeats_itself_any_more() -> (
+    None
+):
     async with open_shop() as shop:
         offset = await send_poison(shop)
-        for level, delay_s in ((1, 1), (0, 10)):  # 0 is the third, for a first attempt
+        for level, known_s in ((1, REPEATED_S), (0, REPEATED_S), (4, 30)):  # 0 is the third, for a first attempt
             await shop.hand_back(offset, level=level)
-            await shop.clock.advance(delay_s - 0.5)
+            await shop.clock.advance(known_s - 0.5)
             await shop.hand_back(offset, level=level)
             await shop.clock.advance(0.6)
             await shop.hand_back(offset, level=level)
-        assert shop.waiting() == {1: 2, 3: 2}
+        assert shop.waiting() == {1: 2, 3: 2, 4: 2}
 
 
-def test_a_hand_back_is_known_while_its_copy_waits_but_no_longer_than_a_minute() -> None:
-    known = HandBacks()
-    for delay_s, known_s in ((1, 1), (30, 30), (7200, KNOWN_S)):
-        known.remember(HandBack("g", 1, 0), delay_s=delay_s, now_s=5)
-        assert known.is_known(HandBack("g", 1, 0), now_s=5 + known_s - 0.1)
-        assert not known.is_known(HandBack("g", 1, 0), now_s=5 + known_s)
+def test_a_hand_back_is_known_while_its_copy_waits_or_a_client_may_ask_again_but_no_longer_than_a_minute() -> None:
+    known, stored = HandBacks(), PutResult(PutStatus.PUT_OK)
+    for delay_s, known_s in ((1, REPEATED_S), (30, 30), (7200, KNOWN_S)):
+        known.remember(HandBack("g", 1, 0), stored, delay_s=delay_s, now_s=5)
+        assert known.find(HandBack("g", 1, 0), now_s=5 + known_s - 0.1) is stored
+        assert known.find(HandBack("g", 1, 0), now_s=5 + known_s) is None
+
+
+def own_copy(handed_back: str, *, opaque: int = 77) -> Frame:
+    """What a client sends when its request to take a message back was not answered."""
+    pairs = {"UNIQ_KEY": unique_id(1), "RETRY_TOPIC": TOPIC, "DELAY": "3", "HANDED_BACK": handed_back}
+    return send_frame(RETRY, body=b"poison", properties=properties_text(pairs), reconsume_times=1, l=16, opaque=opaque)
+
+
+async def test_a_clients_own_copy_is_left_out_where_its_request_was_carried_out() -> None:
+    async with open_shop() as shop:
+        offset = await send_poison(shop)
+        await shop.hand_back(offset)
+        answer = await shop.peer.ok(own_copy(f"{offset}/0 {BROKER}"))
+        assert shop.waiting() == {3: 1}
+        assert (answer.ext or {})["queueOffset"] == "0", "it is told of the copy that is there"
+        for other in (f"{offset}/4 {BROKER}", f"{offset}/0 another-broker", f"{offset + 1}/0 {BROKER}", "nonsense", ""):
+            await shop.peer.ok(own_copy(other))
+        assert shop.waiting() == {3: 6}, "of whatever else it speaks, it is stored"
+
+
+async def test_a_request_that_comes_after_the_clients_own_copy_makes_no_second_one() -> None:
+    async with open_shop() as shop:
+        offset = await send_poison(shop)
+        await shop.peer.ok(own_copy(f"{offset}/0 {BROKER}"))
+        await shop.hand_back(offset)
+        assert shop.waiting() == {3: 1}
 
 
 async def test_a_hand_back_that_could_not_be_stored_may_be_repeated() -> None:
@@ -237,10 +267,10 @@ async def test_a_hand_back_that_could_not_be_stored_may_be_repeated() -> None:
 
 
 def test_the_oldest_hand_backs_are_forgotten() -> None:
-    known = HandBacks()
+    known, stored = HandBacks(), PutResult(PutStatus.PUT_OK)
     for number in range(KNOWN_COUNT_MAX + 1):
-        known.remember(HandBack("g", number, 0), delay_s=100, now_s=1.0)
-    assert not known.is_known(HandBack("g", 0, 0), now_s=1.0)
-    assert known.is_known(HandBack("g", 1, 0), now_s=1.0)
-    known.remember(HandBack("g", 1, 0), delay_s=100, now_s=1.0 + KNOWN_S + 1)
-    assert not known.is_known(HandBack("g", 2, 0), now_s=1.0)
+        known.remember(HandBack("g", number, 0), stored, delay_s=100, now_s=1.0)
+    assert known.find(HandBack("g", 0, 0), now_s=1.0) is None
+    assert known.find(HandBack("g", 1, 0), now_s=1.0) is stored
+    known.remember(HandBack("g", 1, 0), stored, delay_s=100, now_s=1.0 + KNOWN_S + 1)
+    assert known.find(HandBack("g", 2, 0), now_s=1.0) is None

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from skyrocketmq.broker.delay_reading import wait_ms
 from skyrocketmq.config import BrokerRole, StoreConfig
 from skyrocketmq.model.names import SCHEDULE_TOPIC
 from skyrocketmq.ports import Disk, LocalDisk
 from skyrocketmq.testing import ManualClock
-from skyrocketmq.testing.clock import START_MS
 from tests.broker.delays import TOPIC, Delays, delay_config, open_delays
 from tests.store.support import BORN_HOST, BORN_MS, HOST_V6, ROOT, STORE_HOST, check, memory_disk
 
@@ -159,31 +157,37 @@ async def test_a_clock_that_was_set_forward_is_noticed_within_five_seconds(delay
     assert await delays.bodies() == [b"hello"]
 
 
-async def test_a_clock_that_was_set_back_keeps_nobody_waiting(tmp_path: Path, disk: Disk, clock: ManualClock) -> None:
+async def test_a_clock_that_was_set_back_makes_nobody_early_or_wait_more_than_twice(
+    tmp_path: Path, disk: Disk, clock: ManualClock
+) -> None:
     config = delay_config(tmp_path)
     async with open_delays(disk, config, clock) as delays:
-        delays.send(3)
+        for _ in range(3):
+            delays.send(3)
     earlier = ManualClock(clock.now_ms() - 3_600_000)
     async with open_delays(disk, config, earlier) as delays:
-        await earlier.settle()
-        assert await delays.bodies() == [b"hello"]
+        await earlier.advance(9.5)
+        assert await delays.bodies() == []
+        await earlier.advance(1)
+        assert await delays.bodies() == [b"hello"] * 3, "each waits from when it was noticed, not one after the other"
 
 
-@pytest.mark.parametrize(
-    ("ahead_ms", "delay_ms", "expected_ms"),
-    [
-        (10_000, 10_000, 10_000),
-        (10_001, 10_000, 0),
-        (1, 10_000, 1),
-        (0, 10_000, 0),
-        (-5, 10_000, 0),
-        (10**9, None, 10**9),
-    ],
-)
-def test_a_time_further_ahead_than_the_delay_counts_as_now(
-    ahead_ms: int, delay_ms: int | None, expected_ms: int
+@pytest.mark.parametrize("set_back_s", [2, 40, 100_000])
+async def test_a_clock_that_is_set_back_while_messages_wait(
+    delays: Delays, clock: JumpingClock, set_back_s: int
 ) -> None:
-    assert wait_ms(START_MS + ahead_ms, now_ms=START_MS, delay_ms=delay_ms) == expected_ms
+    delays.send(4)  # 30 s
+    await clock.advance(20)
+    clock.set_forward(-set_back_s)
+    await clock.advance(9.9)
+    assert await delays.bodies() == []
+    await clock.advance(min(30.0, set_back_s) + 5.2)  # noticed within five seconds
+    assert await delays.bodies() == [b"hello"]
+    delays.send(4)  # those that come later are on time
+    await clock.advance(29.9)
+    assert await delays.bodies() == [b"hello"]
+    await clock.advance(0.1)
+    assert await delays.bodies() == [b"hello"] * 2
 
 
 def test_the_page_about_delays_shows_the_usual_levels() -> None:

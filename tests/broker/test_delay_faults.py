@@ -243,7 +243,9 @@ async def test_a_level_whose_delay_was_shortened_keeps_nobody_waiting_for_the_ol
     async with open_delays(disk, CONFIG, clock) as delays:
         delays.send(4)
     async with open_delays(disk, delay_config(ROOT, delay_levels="1s 1s 1s 2s"), clock) as delays:
-        await clock.settle()
+        await clock.advance(1.9)
+        assert await delays.bodies() == [], "the new delay counts, from when it was stored"
+        await clock.advance(0.1)
         assert await delays.bodies() == [b"hello"]
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import ssl
 from pathlib import Path
 
 import pytest
 import yaml
 
+from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import Frame
-from tests.broker.accounts import ACL_PATH, signed
+from tests.broker.accounts import ACL_PATH, SECRETS, signed
 from tests.broker.house import House, Peer, open_house
 from tests.broker.requests import TOPIC, send_frame
 from tests.broker.test_access import accounts, guarded_house, make_topic
+from tests.net.elsewhere import ElsewhereLink
 
 NEW = {"accessKey": "new-account", "secretKey": "new-secret", "admin": "false", "defaultTopicPerm": "PUB"}
 
@@ -48,6 +51,16 @@ async def test_an_account_is_made_changed_and_deleted_at_once_and_in_the_file() 
         version = yaml.safe_load(house.disk.read(ACL_PATH))["dataVersion"][0]
         assert version["counter"] == 3
         assert abs(version["timestamp"] - house.clock.now_ms()) < 60_000
+
+
+async def test_a_secret_that_is_not_given_stays() -> None:
+    async with guarded_house() as (house, peer):
+        await make_topic(peer)
+        assert (await ask_as_admin(peer, 50, **NEW)).code == 0
+        assert (await ask_as_admin(peer, 50, accessKey="new-account", topicPerms=f"{TOPIC}=PUB")).code == 0
+        assert saved(house)["new-account"]["secretKey"] == "new-secret"
+        await peer.ok(signed(send_frame(), "new-account", secret="new-secret"))
+        assert (await ask_as_admin(peer, 50, accessKey="unknown-account")).code == 209
 
 
 async def test_the_rest_of_the_file_stays_when_an_account_changes() -> None:
@@ -103,7 +116,7 @@ async def test_an_account_of_another_file_is_changed_there() -> None:
         house.disk.make_directories(path.parent)
         house.disk.replace(path, b"accounts:\n- {accessKey: team-writer, secretKey: team-secret}")
         assert house.broker.access is not None
-        await house.broker.access.follow_files()
+        await house.broker.access.book.follow_files()
         answer = await ask_as_admin(peer, 50, accessKey="team-writer", secretKey="team-secret", defaultTopicPerm="SUB")
         assert answer.code == 0
         assert yaml.safe_load(house.disk.read(path))["accounts"][0]["defaultTopicPerm"] == "SUB"
@@ -129,9 +142,43 @@ async def test_versions_and_accounts_are_shown() -> None:
             "accessKey": "the-admin",
             "admin": True,
             "groupPerms": [],
-            "secretKey": "admin-secret",
             "topicPerms": [],
         }
+
+
+STRANGER = "127.0.1.7"  # seen as 10.0.1.7
+
+
+@pytest.mark.parametrize("answers_secrets", [False, True])
+async def test_secrets_are_shown_if_the_file_says_so_and_on_encrypted_connections_only(answers_secrets: bool) -> None:
+    """A signature that was heard elsewhere may come again as this request, encrypted by who heard it."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    async with guarded_house(
+        link=ElsewhereLink(), acl_requests_in_plain_text=True, acl_answers_secrets=answers_secrets
+    ) as (house, peer):
+        hidden = await house.connect(source=STRANGER, tls=tls)
+        for connection, is_shown in (
+            (hidden, answers_secrets),
+            (peer, False),
+            (await house.connect(source=STRANGER), False),
+        ):
+            shown = (await ask_as_admin(connection, 54)).body
+            assert b"the-admin" in shown
+            assert {secret.encode() in shown for secret in SECRETS.values()} == {is_shown}
+
+
+@pytest.mark.parametrize("code", range(50, 55))
+async def test_requests_about_accounts_are_not_taken_where_others_can_listen(code: int) -> None:
+    async with guarded_house(link=ElsewhereLink()) as (house, peer):
+        before = house.disk.read(ACL_PATH)
+        stranger = await house.connect(source=STRANGER)
+        answer = await ask_as_admin(stranger, code, **NEW, globalWhiteAddrs="*")
+        assert (answer.code, answer.body) == (1, b"")
+        assert "aclRequestsInPlainText" in (answer.remark or "")
+        assert house.disk.read(ACL_PATH) == before
+        here = await ask_as_admin(peer, code, **NEW, globalWhiteAddrs="*")
+        assert "AclException" not in (here.remark or "")
 
 
 @pytest.mark.parametrize(("code", "answered"), [(50, 209), (51, 210), (52, 1), (53, 211), (54, 1)])
@@ -141,3 +188,14 @@ async def test_without_access_control_there_are_no_accounts(code: int, answered:
         refused, remark = await peer.refused(Frame(code, 1, ext={**NEW, "globalWhiteAddrs": "1.1.1.1"}))
         assert (refused, "aclEnable" in remark) == (answered, True)
         assert not house.disk.exists(Path("/store/conf/plain_acl.yml"))
+
+
+@pytest.mark.parametrize("key", ["namesrvAddr", "rocketmq.namesrv.addr"])
+async def test_no_request_makes_a_broker_sign_for_a_name_server_of_its_own_choice(key: str) -> None:
+    async with guarded_house() as (house, peer):
+        change = Frame(RequestCode.UPDATE_BROKER_CONFIG, 1, body=f"{key}=127.0.0.1:1".encode())
+        code, remark = await peer.refused(signed(change, "the-admin"))
+        assert (code, "aclEnable" in remark) == (1, True)
+        now = ";".join(house.broker.config.current.namesrv_addresses)
+        same = Frame(RequestCode.UPDATE_BROKER_CONFIG, 1, body=f"{key}={now}".encode())
+        await peer.ok(signed(same, "the-admin"))

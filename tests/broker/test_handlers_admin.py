@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from skyrocketmq import hot
 from skyrocketmq.config import BrokerRole, read_properties
 from skyrocketmq.model import SubscriptionGroupConfig
 from skyrocketmq.wire.bodies import decode_body
@@ -144,6 +145,7 @@ async def test_the_runtime_information_has_what_tools_look_for(desk: Desk) -> No
         await desk.clock.advance(1)
     table = decode_body(KvTable, (await desk.ok(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
     assert (table["brokerVersionDesc"], table["brokerVersion"]) == ("V4_9_7", "407")
+    assert table["codeForm"] == hot.description()
     assert table["putMessageTimesTotal"] == table["msgPutTotalTodayNow"] == "3"
     assert table["putTps"].split() == ["0.0"]
     assert table["commitLogMinOffset"] == "0"

@@ -1,11 +1,12 @@
-"""Heartbeats, lists and locks, asked for over real connections."""
+"""Heartbeats and lists, asked for over real connections."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,12 +15,13 @@ from skyrocketmq.broker.consumer_filters import ConsumerFilters
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.handlers_clients import SCAN_INTERVAL_S, SILENCE_S_MAX, ClientHandlers
 from skyrocketmq.broker.notices import DELAY_S, ChangeNotices
-from skyrocketmq.broker.queue_locks import QueueLocks
 from skyrocketmq.broker.subscription_differences import SubscriptionDifferences
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.filters.bloom import BloomFilter
 from skyrocketmq.model import SubscriptionGroupConfig, TopicConfig
 from skyrocketmq.net import Client, Connection, Dispatcher, Server
+from skyrocketmq.net.slices import InOrder
+from skyrocketmq.slices import SLICE_S
 from skyrocketmq.testing import ManualClock
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Encoding, Frame
@@ -82,8 +84,8 @@ def consumer(group: str = "g", *topics: str, version: int = 1, unit_mode: bool =
 class Broker:
     """As much of a broker as knows its clients."""
 
-    def __init__(self, **config: Any) -> None:
-        self.clock = ManualClock()
+    def __init__(self, clock: ManualClock | None = None, **config: Any) -> None:
+        self.clock = clock or ManualClock()
         self.config = holder(self.clock, **config)
         self.topics = TopicTable(self.config, self.clock)
         self.groups = GroupTable(self.config, self.clock)
@@ -91,6 +93,7 @@ class Broker:
         self.producers: ProducerTable[Connection] = ProducerTable()
         self.filters = ConsumerFilters(BloomFilter(error_percent=20, subscriber_count=32))
         self.notices = ChangeNotices(self.consumers.members_of, clock=self.clock)
+        self.differences: SubscriptionDifferences[Connection] = SubscriptionDifferences()
         self.handlers = ClientHandlers(
             config=self.config,
             topics=self.topics,
@@ -98,8 +101,7 @@ class Broker:
             consumers=self.consumers,
             filters=self.filters,
             producers=self.producers,
-            differences=SubscriptionDifferences(),
-            locks=QueueLocks(ttl_s=60),
+            differences=self.differences,
             notices=self.notices,
             clock=self.clock,
         )
@@ -246,6 +248,67 @@ async def test_a_client_that_stops_beating_is_cut_off_and_the_others_are_notifie
     await until(lambda: "g" in lively.notices)
 
 
+class SlowClock(ManualClock):
+    """A clock of a machine on which every step takes a whole slice of time."""
+
+    def monotonic(self) -> float:
+        self._now += SLICE_S
+        return self._now
+
+
+class Caller:
+    """What handlers look at of a connection."""
+
+    peer = "10.0.0.9:1"
+    is_closed = False
+
+
+def many_groups(client_id: str = "c", **subscription: object) -> Frame:
+    said = [{"topic": topic, "subString": "*"} | subscription for topic in ("orders", "refunds", "returns")]
+    groups = [{"groupName": f"g{number}", "subscriptionDataSet": said} for number in range(20)]
+    body = {"clientID": client_id, "consumerDataSet": groups, "producerDataSet": [{"groupName": "p"}]}
+    return Frame(RequestCode.HEART_BEAT, 1, body=json.dumps(body).encode())
+
+
+async def test_a_connection_in_many_groups_leaves_them_in_slices() -> None:
+    broker, caller = Broker(SlowClock()), cast("Connection", Caller())
+    assert isinstance(reply := broker.handlers.heartbeat(many_groups(), caller), InOrder)
+    assert (await reply).code == 0
+    assert len(broker.consumers.groups()) == 20
+    broker.handlers.connection_closed(caller)
+    assert len(broker.consumers.groups()) >= 18, "others have their turn"
+    for _ in range(5):
+        await broker.clock.settle()
+    assert (broker.consumers.groups(), broker.producers.groups()) == ([], [])
+    broker.handlers.close()
+    broker.notices.close()
+
+
+@pytest.mark.parametrize("is_after", range(1, 6))
+async def test_of_a_client_that_goes_during_its_heartbeat_nothing_stays(is_after: int) -> None:
+    broker, caller = Broker(SlowClock(), sql_filter_enable=True), Caller()
+    connection = cast("Connection", caller)
+    frame = many_groups(subString="a = 1", expressionType="SQL92", subVersion=1)
+    reply = broker.handlers.heartbeat(frame, connection)
+    assert isinstance(reply, InOrder)
+    answer = asyncio.ensure_future(reply)
+    for _ in range(is_after):
+        await asyncio.sleep(0)
+    assert not answer.done()
+    caller.is_closed = True
+    broker.handlers.connection_closed(connection)
+    await answer
+    for _ in range(5):
+        await broker.clock.settle()
+    assert (broker.consumers.groups(), broker.producers.groups()) == ([], [])
+    assert all(each.is_dead for topic in ("orders", "refunds", "returns") for each in broker.filters.on(topic))
+    beat = broker.handlers.heartbeat(many_groups("another"), cast("Connection", Caller()))
+    assert (await cast("InOrder", beat)).code == 0
+    assert broker.differences.all() == [], "nobody is left to differ from"
+    broker.handlers.close()
+    broker.notices.close()
+
+
 async def test_the_members_of_a_group_are_listed(broker: Broker) -> None:
     peer = broker.peer()
     await peer.beat("c1", consumers=(consumer(),))
@@ -311,29 +374,3 @@ async def test_only_expressions_that_the_broker_can_filter_by_pass_its_check(
     assert answer.code == code
     if code:
         assert "SQL92" in (answer.remark or "")
-
-
-async def test_queues_are_locked_renewed_given_back_and_taken_over(broker: Broker) -> None:
-    peer = broker.peer()
-    queue = {"brokerName": "broker-a", "queueId": 0, "topic": "orders"}
-
-    async def lock(client_id: str) -> list[object]:
-        body = {"clientId": client_id, "consumerGroup": "g", "mqSet": [queue]}
-        answer = await peer.ask(RequestCode.LOCK_BATCH_MQ, body=body)
-        found: list[object] = json.loads(answer.body)["lockOKMQSet"]
-        return found
-
-    assert await lock("c1") == [queue]
-    assert await lock("c2") == []
-    body = {"clientId": "c1", "consumerGroup": "g", "mqSet": [queue]}
-    assert (await peer.ask(RequestCode.UNLOCK_BATCH_MQ, body=body)).code == 0
-    assert await lock("c2") == [queue]
-    await broker.clock.advance(61)
-    assert await lock("c1") == [queue]
-
-
-@pytest.mark.parametrize("code", [RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ])
-async def test_a_lock_without_client_or_group_is_refused(broker: Broker, code: int) -> None:
-    answer = await broker.peer().ask(code, body={"mqSet": []})
-    assert answer.code == ResponseCode.SYSTEM_ERROR
-    assert "consumerGroup" in (answer.remark or "")

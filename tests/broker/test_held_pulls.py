@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -357,12 +357,12 @@ async def test_thousands_of_pulls_may_wait_and_cost_others_nothing() -> None:
         await until(lambda: held(house) == 5000)
         producer = await house.connect()
         await producer.ok(send_frame(queue_id=3))
-        started = perf_counter()
+        started = process_time()
         await producer.write(
             *[send_frame(queue_id=n % 3, opaque=n, properties=f"TAGS\x01Tag{n}-{n}") for n in range(64)]
         )
         await producer.all(64)
-        spent_ms = (perf_counter() - started) * 1000
+        spent_ms = (process_time() - started) * 1000
         assert held(house) == 5000 - 20, "those that want one of the messages are woken"
         for number, consumer in enumerate(consumers):
             assert (await consumer.next()).opaque == number

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from skyrocketmq.broker.clients import Member
 from skyrocketmq.broker.notices import DELAY_S, ChangeNotices
 from skyrocketmq.net import Client, Connection, Dispatcher, Server
+from skyrocketmq.slices import SLICE_S
 from skyrocketmq.testing import ManualClock
 from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import Frame
@@ -102,3 +104,53 @@ async def test_nothing_is_sent_after_closing() -> None:
     notices.close()
     notices.add("g")
     assert clock.timer_count == 0
+
+
+class SlowClock(ManualClock):
+    """A clock of a machine on which every step takes a whole slice of time, and whose timers a test fires by hand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.due: list[tuple[float, Callable[[], object]]] = []
+
+    def monotonic(self) -> float:
+        self._now += SLICE_S
+        return self._now
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Any:
+        self.due.append((seconds, callback))
+        return object()
+
+    def fire(self) -> float:
+        """Run the one timer that is set; returns after how long it would have fired."""
+        ((seconds, callback),) = self.due
+        self.due.clear()
+        callback()
+        return seconds
+
+
+def test_many_notices_go_out_in_slices_and_a_change_meanwhile_is_told_after_them() -> None:
+    clock, told = SlowClock(), list[str]()
+
+    class Told:
+        def __init__(self, name: str) -> None:
+            self.connection = self
+            self.name = name
+
+        def send_oneway(self, frame: Frame) -> None:
+            told.append(f"{self.name} of {(frame.ext or {})['consumerGroup']}")
+
+    members: Any = {"g": [Told("a"), Told("b")], "h": [Told("c")]}
+    notices = ChangeNotices(members.__getitem__, clock=clock)
+    notices.add("g")
+    notices.add("h")
+    assert clock.fire() == DELAY_S
+    assert told == ["a of g"]
+    notices.add("g")
+    notices.add("g")
+    assert [clock.fire() for _ in range(3)] == [0, 0, 0]
+    assert told == ["a of g", "b of g", "c of h"]
+    assert clock.fire() == DELAY_S, "what has changed meanwhile is told together, as always"
+    assert [clock.fire() for _ in range(2)] == [0, 0]
+    assert told[3:] == ["a of g", "b of g"]
+    assert clock.due == []

@@ -57,6 +57,42 @@ def test_only_the_owner_can_unlock() -> None:
     assert lock(locks, "c2", now_s=1) == QUEUES[:1]
 
 
+def test_a_group_that_gave_everything_back_is_forgotten() -> None:
+    locks = QueueLocks(ttl_s=60)
+    lock(locks, "c1", now_s=0)
+    locks.unlock(QUEUES[:2], group="g", client_id="c1")
+    assert locks.owners() == {"g": {QUEUES[2]: "c1"}}
+    locks.unlock(QUEUES[2:], group="g", client_id="c1")
+    assert locks.owners() == {}
+
+
+def test_locks_are_counted_however_they_come_and_go() -> None:
+    locks = QueueLocks(ttl_s=60)
+    assert locks.count_new([*QUEUES, QUEUES[0]], group="g") == 3
+    lock(locks, "c1", now_s=0)
+    lock(locks, "c2", now_s=0)
+    lock(locks, "c2", now_s=61)
+    lock(locks, "c1", now_s=50, group="other")
+    assert (locks.count, locks.count_of("g"), locks.count_new(QUEUES, group="g")) == (6, 3, 0)
+    locks.unlock(QUEUES[:1], group="g", client_id="c2")
+    assert (locks.count, locks.count_of("g"), locks.count_new(QUEUES, group="g")) == (5, 2, 1)
+    locks.drop_expired(now_s=111)
+    assert (locks.count, locks.count_of("g"), locks.count_of("other")) == (2, 2, 0)
+    after = QueueLocks(ttl_s=60)
+    after.restore(locks.owners(), now_s=0)
+    assert (after.count, after.owners()) == (2, locks.owners())
+
+
+def test_who_holds_a_lock_and_who_can_have_it_agree_at_every_moment() -> None:
+    """Else a queue would have two readers for a moment, or none."""
+    for now_s in (59.9, 60, 60.1):
+        locks = QueueLocks(ttl_s=60)
+        lock(locks, "c1", now_s=0)
+        is_held = locks.owner(QUEUES[0], group="g", now_s=now_s) == "c1"
+        assert is_held == (now_s <= 60)
+        assert lock(locks, "c2", now_s=now_s) == ([] if is_held else QUEUES)
+
+
 def test_unlocking_what_nobody_locked_is_harmless() -> None:
     locks = QueueLocks(ttl_s=60)
     locks.unlock(QUEUES, group="g", client_id="c1")
@@ -67,6 +103,7 @@ def test_expired_locks_are_dropped_and_live_ones_kept() -> None:
     locks = QueueLocks(ttl_s=60)
     lock(locks, "c1", now_s=0, group="dead")
     lock(locks, "c1", now_s=50, group="live")
+    assert locks.drop_expired(now_s=60) == 0, "who holds one until then is not deprived of it"
     assert locks.owner(QUEUES[0], group="dead", now_s=61) is None
     assert locks.drop_expired(now_s=61) == 3
     assert locks.drop_expired(now_s=61) == 0
@@ -105,10 +142,10 @@ def test_locks_of_a_broker_that_was_away_for_long_are_nobodys() -> None:
 
 def test_that_locks_are_renewed_is_a_change_now_and_then() -> None:
     locks = QueueLocks(ttl_s=60)
-    for now_s in range(60):
+    for now_s in range(61):
         lock(locks, "c1", now_s=now_s)
         lock(locks, "c2", now_s=now_s)  # who gets nothing keeps nothing alive
-    assert locks.change_count == 60 / NOTED_EVERY_S
+    assert locks.change_count == 1 + 60 / NOTED_EVERY_S
 
 
 def test_only_a_change_of_owners_is_one() -> None:
@@ -130,6 +167,7 @@ def test_only_a_change_of_owners_is_one() -> None:
 @asynccontextmanager
 async def held_by(house: House, client_id: str) -> AsyncIterator[list[MessageQueue]]:
     """The queues that a client gets of a running broker."""
+    await house.make_topic("orders")
     peer = await house.connect()
     body = encode_body(QueueLockRequest(client_id=client_id, consumer_group="g", mq_set=tuple(QUEUES)))
     answer = await peer.ok(Frame(RequestCode.LOCK_BATCH_MQ, 1, body=body))

@@ -23,12 +23,12 @@ class Table:
         self.is_broken = False
         self.started_count = 0
 
-    def write(self, snapshot: int) -> None:
+    def write(self, data: bytes) -> None:
         self.started_count += 1
         assert self.is_free.wait(10)
         if self.is_broken:
             raise OSError(28, "No space left on device")
-        self.written.append(snapshot)
+        self.written.append(int(data))
 
 
 @pytest.fixture
@@ -43,6 +43,7 @@ def saver(table: Table, disk: LocalDisk, clock: ManualClock | None = None) -> Sa
         "table.json",
         version=lambda: table.version,
         snapshot=lambda: table.version,
+        encode=lambda version: [b"%d" % version],
         write=table.write,
         disk=disk,
         clock=clock or ManualClock(),

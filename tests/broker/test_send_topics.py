@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from skyrocketmq.broker import send_topics
 from skyrocketmq.broker.send_topics import AnswerTexts, SendShape, SendTopic
 from skyrocketmq.model import TopicConfig
+from skyrocketmq.store.learnt import ENTRY_BYTES, LearntBudget
 from skyrocketmq.store.record_shape import RecordShape
 from skyrocketmq.testing import ManualClock
 from skyrocketmq.wire.frames import Encoding, Frame, decode_frame, split_frames
@@ -84,24 +84,31 @@ async def test_properties_may_take_32767_bytes_with_the_brokers_own(has_keys: bo
 
 async def test_keys_in_front_of_a_known_shape_may_break_the_limit_too() -> None:
     async with open_topic() as topic:
-        pairs = [("UNIQ_KEY", unique_id(1)), ("x", "y" * 30_000)]
+        pairs = [("UNIQ_KEY", unique_id(1)), ("x", "y" * 900)]
         topic.shape(properties_text([("KEYS", "k"), *pairs]).encode())
-        for size, fits in ((2_600, True), (2_800, False), (40_000, False)):
+        for size, fits in ((31_700, True), (31_900, False), (40_000, False)):
             shape, _ = topic.shape(properties_text([("KEYS", "k" * size), *pairs]).encode())
             assert shape.is_plain is fits
 
 
-async def test_a_topic_keeps_a_limited_number_of_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(send_topics, "SHAPE_COUNT_MAX", 10)
-    monkeypatch.setattr(send_topics, "ROUTE_COUNT_MAX", 10)
+async def test_a_topic_keeps_shapes_and_routes_within_its_budget() -> None:
     async with open_topic() as topic:
+        topic.budget = LearntBudget(10_000)
         queue = topic.find_queue(0)
         assert queue is not None
         for number in range(100):
             topic.shape(f"UNIQ_KEY\x01{unique_id(number)}\x02TAGS\x01Tag{number}".encode())
             topic.learn_route(b"%d" % number, queue, 0)
-            assert len(topic._shapes) <= 10
-            assert len(topic.routes) <= 10
+        assert len(topic._shapes) + len(topic.routes) <= 10_000 // ENTRY_BYTES
+        assert topic.budget.is_full
+
+
+async def test_a_topic_keeps_no_shape_of_long_properties() -> None:
+    async with open_topic() as topic:
+        for size, count in ((3000, 0), (30_000, 0), (300, 1)):
+            shape, _ = topic.shape(f"UNIQ_KEY\x01{unique_id(1)}\x02x\x01{'y' * size}".encode())
+            assert shape.is_plain
+            assert len(topic._shapes) == count
 
 
 async def test_a_topic_has_the_larger_of_its_two_numbers_of_queues() -> None:

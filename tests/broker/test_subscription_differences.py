@@ -294,3 +294,13 @@ async def test_the_grace_period_can_be_changed_while_the_broker_runs() -> None:
         await beat(house, "c2", data(("T", "B")))
         await clock.advance(SCAN_INTERVAL_S)
         assert await figures(house) == ("1", "1")
+
+
+def test_members_that_want_the_same_share_one_description() -> None:
+    members = Members()
+    for client_id in ("a", "b", "c"):
+        members.say(client_id, data(("orders", "x || y")))
+    members.say("d", data(("orders", "*")))
+    members.say("b", data(("orders", "y || x")))
+    wishes = [each.wishes for each in members.table.all()[0].members]
+    assert [each is wishes[0] for each in wishes] == [True, True, True, False]

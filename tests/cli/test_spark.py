@@ -84,6 +84,7 @@ def test_connections_are_options_of_the_format(tmp_path: Path) -> None:
         "secretKey": "b",
         "tls": "true",
         "tlsVerify": "false",
+        "tlsCheckHostname": "true",
         "timeout": "5s",
     }
     nothing = parser.parse_args([])

@@ -7,9 +7,7 @@ async with open_cluster(tmp_path, broker_count=2) as cluster:
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from skyrocketmq.broker import Broker
 from skyrocketmq.embedded import Embedded, EmbeddedOptions
 from skyrocketmq.model import TopicConfig
 from skyrocketmq.nameserver import NameServer
+from tests.waiting import until as until
 
 __all__ = ["Cluster", "open_cluster", "until"]
 
@@ -75,11 +74,3 @@ async def open_cluster(
         if not broker_count:
             await embedded.stop_broker("broker-a")
         yield Cluster(embedded)
-
-
-async def until(condition: Callable[[], object], *, seconds: float = 10.0) -> None:
-    """Wait for what the network, or another task, brings about."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "what was waited for did not happen"
-        await asyncio.sleep(0.005)

@@ -10,16 +10,22 @@ from skyrocketmq.client.producer import Producer
 from skyrocketmq.client.send_result import SendResult, SendStatus
 from skyrocketmq.errors import IllegalArgument, MessageIllegal, MQError, NetError, ProtocolError
 from skyrocketmq.model import Message, MessageQueue, MessageView
-from skyrocketmq.testing import FaultyLink
+from skyrocketmq.ports import SystemClock
+from skyrocketmq.testing import FaultyLink, ManualClock
 from skyrocketmq.wire.codes import RequestCode
 from tests.client.cluster import Cluster, until
 from tests.client.scripted import open_scripted, refuse
+from tests.waiting import moving
 
 
-def batching(cluster: Cluster, link: FaultyLink | None = None) -> Producer:
-    if link is None:
-        return Producer("senders", namesrv=cluster.namesrv, auto_batch=True)
-    return Producer("senders", namesrv=cluster.namesrv, auto_batch=True, link=link)
+def batching(cluster: Cluster, link: FaultyLink | None = None, clock: ManualClock | None = None) -> Producer:
+    return Producer(
+        "senders",
+        namesrv=cluster.namesrv,
+        auto_batch=True,
+        link=link or FaultyLink(),
+        clock=clock or SystemClock(),
+    )
 
 
 async def send_all(producer: Producer, messages: list[Message]) -> list[SendResult]:
@@ -134,13 +140,14 @@ async def test_if_a_batch_fails_every_sender_hears_why(cluster: Cluster) -> None
 async def test_closing_ends_the_sends_that_are_under_way(cluster: Cluster) -> None:
     cluster.create_topic("T", queues=1)
     link = FaultyLink()
-    producer = batching(cluster, link)
+    clock = ManualClock()
+    producer = batching(cluster, link, clock)
     await producer.start()
     await producer.send(Message("T", b"first"))
     link.stall()
     senders = [asyncio.create_task(producer.send(Message("T", b"x"))) for _ in range(5)]
-    await asyncio.sleep(0.05)
-    await producer.close()
+    await clock.settle()
+    await moving(clock, producer.close())
     results = await asyncio.gather(*senders, return_exceptions=True)
     assert all(isinstance(result, NetError) for result in results)
     await until(lambda: not link.connections)

@@ -6,6 +6,7 @@ import pytest
 
 from skyrocketmq.client.flow_control import FlowLimits, PullGate, cache_gate, pull_gate
 from skyrocketmq.client.message_cache import MIB, MessageCache
+from skyrocketmq.client.moments import Moment
 
 from .messages import view, views
 
@@ -33,7 +34,7 @@ def gate(
 
 
 def cache_of(*queue_offsets: int, body: bytes = b"x") -> MessageCache:
-    cache = MessageCache(now_ms=0)
+    cache = MessageCache(Moment(0, 0.0))
     cache.put([view(queue_offset, body) for queue_offset in queue_offsets])
     return cache
 
@@ -73,10 +74,10 @@ def test_an_orderly_consumer_pulls_only_what_it_has_locked() -> None:
 
 def test_a_lock_counts_for_half_a_minute_after_it_was_confirmed() -> None:
     cache = cache_of()
-    assert not cache.has_lock(0)
+    assert not cache.has_lock(Moment(0, 0.0))
     cache.is_locked = True
-    assert cache.has_lock(30_000)
-    assert not cache.has_lock(30_001)
+    assert cache.has_lock(Moment(30_000, 30.0))
+    assert not cache.has_lock(Moment(30_001, 30.0))
 
 
 def test_of_several_reasons_the_first_counts() -> None:

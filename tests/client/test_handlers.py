@@ -17,6 +17,7 @@ from skyrocketmq.client.push_consumer import PushConsumer
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model import Message, MessageView
 from skyrocketmq.ports import SystemClock
+from skyrocketmq.testing.simulation.machine import SimMachine
 from tests.client.cluster import Cluster, until
 from tests.client.messages import view
 from tests.client.test_push_consumer import numbered, send_all
@@ -220,3 +221,21 @@ class TestPlainHandlersOfAConsumer:
                 await producer.send(Message("T", body))
             await until(lambda: len(seen) == 30)
         assert seen == numbered(30)
+
+
+async def test_a_machine_without_threads_runs_handlers_on_the_loop() -> None:
+    threads = HandlerThreads(2, name="test", machine=SimMachine("10.0.0.1", 1))
+    ran_in: list[bool] = []
+
+    def handler(argument: object) -> object:
+        ran_in.append(threading.current_thread() is threading.main_thread() and threads.scope.is_entered)
+        if argument == "bad":
+            raise ValueError(argument)
+        return argument
+
+    assert await threads.run(handler, "good") == "good"
+    with pytest.raises(ValueError, match="bad"):
+        await threads.run(handler, "bad")
+    assert ran_in == [True, True]
+    assert not threads.scope.is_entered
+    assert await threads.close(clock=SystemClock(), grace_s=1) == 0

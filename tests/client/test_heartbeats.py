@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,7 +11,7 @@ from skyrocketmq.client.settings import ClientSettings
 from skyrocketmq.model import ConsumerData, HeartbeatData, ProducerData
 from skyrocketmq.net import Client
 from skyrocketmq.net.tasks import Tasks
-from skyrocketmq.ports import SystemClock, TcpLink
+from skyrocketmq.ports import Chance, SystemClock, TcpLink
 from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import Frame
 from tests.client.cluster import until
@@ -27,7 +26,7 @@ class Sender:
         self.tasks = Tasks()
         self.data: HeartbeatData | None = heartbeat("one")
         settings = ClientSettings(namesrv=(scripted.namesrv,))
-        servers = NameServers(settings, client, clock=clock, link=TcpLink(), chance=random.Random(1))
+        servers = NameServers(settings, client, clock=clock, link=TcpLink(), chance=Chance(1))
         self.routes = Routes(servers, clock=clock, interval_s=30, timeout_s=3, tasks=self.tasks)
         self.heartbeats = Heartbeats(lambda: self.data, client, self.routes, timeout_s=1, tasks=self.tasks)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from skyrocketmq.client import message_cache, push_member, rebalance
+from skyrocketmq.client.moments import Moment
 from skyrocketmq.client.producer import Producer
 from skyrocketmq.client.push_consumer import PushConsumer
 from skyrocketmq.model import Message, MessageQueue, MessageView
@@ -20,9 +22,21 @@ from tests.client.test_push_consumer import Inbox, numbered, send_all
 QUEUE = MessageQueue("T", "broker-a", 0)
 
 
-def orderly(cluster: Cluster, inbox: Inbox, *, link: FaultyLink | None = None) -> PushConsumer:
-    link_options = {} if link is None else {"link": link}
-    consumer = PushConsumer("readers", namesrv=cluster.namesrv, orderly=True, **link_options)  # type: ignore[arg-type]
+class SettableClock(SystemClock):
+    """A clock that runs ahead of its timers, and whose time of day somebody sets."""
+
+    passed_s = 0.0
+    set_by_s = 0.0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + round((self.passed_s + self.set_by_s) * 1000)
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.passed_s
+
+
+def orderly(cluster: Cluster, inbox: Inbox, **options: Any) -> PushConsumer:
+    consumer = PushConsumer("readers", namesrv=cluster.namesrv, orderly=True, **options)
     consumer.subscribe("T", "*", inbox)
     return consumer
 
@@ -82,13 +96,25 @@ class TestALostLock:
             assert consumer._started().held[QUEUE] is held
         assert inbox.bodies == numbered(4)
 
+    async def test_runs_out_in_time_though_the_clock_is_set_back(self, cluster: Cluster) -> None:
+        cluster.create_topic("T", queues=1)
+        inbox, clock = Inbox(), SettableClock()
+        await send_in_order(cluster, numbered(3))
+        async with orderly(cluster, inbox, clock=clock) as consumer:
+            await until(lambda: len(inbox.messages) == 3)
+            assert consumer._started()._own_queues() == [QUEUE]
+            clock.set_by_s = -600
+            assert consumer._started()._own_queues() == [QUEUE]
+            clock.passed_s = 31
+            assert consumer._started()._own_queues() == []
+
     async def test_that_ran_out_is_asked_for_once_more_before_the_last_offset_is_stored(self, cluster: Cluster) -> None:
         cluster.create_topic("T", queues=1)
         inbox = Inbox()
         await send_in_order(cluster, numbered(3))
         async with orderly(cluster, inbox) as consumer:
             await until(lambda: len(inbox.messages) == 3)
-            consumer._started().held[QUEUE].cache.last_lock_ms -= 31_000
+            _age_lock(consumer)
         assert cluster.stored_offset("readers", "T", 0) == 3
 
     async def test_that_ran_out_stores_no_offset(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,10 +133,13 @@ class TestALostLock:
 
 async def _run_out(consumer: PushConsumer) -> None:
     """Let half a minute pass without a confirmation, and then one come."""
-    member = consumer._started()
-    held = member.held[QUEUE]
-    held.cache.last_lock_ms -= 31_000
-    await member._renew_locks()
+    _age_lock(consumer)
+    await consumer._started()._renew_locks()
+
+
+def _age_lock(consumer: PushConsumer) -> None:
+    cache = consumer._started().held[QUEUE].cache
+    cache.locked_at = Moment(cache.locked_at.wall_ms - 31_000, cache.locked_at.monotonic_s - 31)
 
 
 class TestClosing:

@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from skyrocketmq.client.message_cache import MessageCache
+from skyrocketmq.client.moments import Moment
 from skyrocketmq.model import MessageView
 
 from .messages import offsets, view, views
 
 
 def cache_with(*queue_offsets: int) -> MessageCache:
-    cache = MessageCache(now_ms=0)
+    cache = MessageCache(Moment(0, 0.0))
     cache.put(views(*queue_offsets))
     return cache
 
@@ -47,7 +48,7 @@ class TestWhatMayBeCommitted:
 
 class TestWhatIsCounted:
     def test_count_bytes_span_and_ends(self) -> None:
-        cache = MessageCache(now_ms=0)
+        cache = MessageCache(Moment(0, 0.0))
         cache.put([view(3, b"abc"), view(4, b"d"), view(9, b"ef")])
         assert (cache.count, cache.body_bytes, cache.span) == (3, 6, 6)
         assert (cache.first_offset, cache.last_offset) == (3, 9)
@@ -55,7 +56,7 @@ class TestWhatIsCounted:
         assert (cache.count, cache.body_bytes, cache.span) == (2, 4, 1)
 
     def test_an_empty_cache_has_no_ends(self) -> None:
-        cache = MessageCache(now_ms=0)
+        cache = MessageCache(Moment(0, 0.0))
         assert (cache.count, cache.body_bytes, cache.span) == (0, 0, 0)
         assert cache.first_offset is None
         assert cache.last_offset is None
@@ -66,7 +67,7 @@ class TestWhatIsCounted:
         assert (cache.count, cache.body_bytes) == (3, 3)
 
     def test_the_backlog_is_what_follows_the_last_message_of_the_latest_pull(self) -> None:
-        cache = MessageCache(now_ms=0)
+        cache = MessageCache(Moment(0, 0.0))
         cache.put(views(1, 2), queue_end=10)
         assert cache.backlog_count == 8
         cache.put([], queue_end=99)
@@ -128,29 +129,35 @@ class TestInOrder:
 class TestTimes:
     def test_the_head_is_overdue_when_a_handler_has_had_it_too_long(self) -> None:
         cache = cache_with(1, 2)
-        cache.mark_started(views(1, 2), now_ms=100)
-        assert cache.find_overdue(now_ms=1_100, timeout_ms=1_000) is None
-        assert cache.find_overdue(now_ms=1_101, timeout_ms=1_000) == view(1)
+        cache.mark_started(views(1, 2), now_s=100)
+        assert cache.find_overdue(now_s=1_100, timeout_s=1_000) is None
+        assert cache.find_overdue(now_s=1_101, timeout_s=1_000) == view(1)
 
     def test_a_message_that_nobody_has_begun_with_is_not_overdue(self) -> None:
-        assert cache_with(1).find_overdue(now_ms=10**9, timeout_ms=1) is None
+        assert cache_with(1).find_overdue(now_s=1e9, timeout_s=1) is None
 
     def test_a_finished_message_is_not_overdue(self) -> None:
         cache = cache_with(1, 2)
-        cache.mark_started(views(1), now_ms=100)
+        cache.mark_started(views(1), now_s=100)
         cache.remove(views(1), now_ms=200)
-        assert cache.find_overdue(now_ms=10**9, timeout_ms=1) is None
+        assert cache.find_overdue(now_s=1e9, timeout_s=1) is None
 
     def test_a_lock_is_trusted_for_thirty_seconds_and_a_silent_pull_for_two_minutes(self) -> None:
-        cache = MessageCache(now_ms=1_000)
-        assert not cache.is_lock_expired(31_000)
-        assert cache.is_lock_expired(31_001)
-        assert not cache.is_pull_expired(121_000)
-        assert cache.is_pull_expired(121_001)
+        cache = MessageCache(Moment(1_000, 1.0))
+        assert not cache.is_lock_expired(Moment(31_000, 31.0))
+        assert cache.is_lock_expired(Moment(31_001, 31.001))
+        assert not cache.is_pull_expired(121.0)
+        assert cache.is_pull_expired(121.001)
+
+    def test_a_lock_is_over_as_soon_as_either_clock_says_so(self) -> None:
+        cache = MessageCache(Moment(1_000_000, 1_000.0))
+        assert cache.is_lock_expired(Moment(400_000, 1_031.0)), "somebody has set the time of day back by ten minutes"
+        assert cache.is_lock_expired(Moment(1_031_000, 1_000.5)), "the machine was asleep, and its monotonic clock too"
+        assert not cache.is_lock_expired(Moment(400_000, 1_029.0))
 
 
 def test_an_administrator_sees_the_queue_as_it_is() -> None:
-    cache = MessageCache(now_ms=5)
+    cache = MessageCache(Moment(5, 0.0))
     cache.put([view(number, b"x" * 700_000) for number in (4, 5, 6)])
     cache.take_for_order(1, now_ms=9)
     cache.is_locked = cache.is_dropped = True
@@ -168,7 +175,7 @@ class CacheBesideAModel(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.cache = MessageCache(now_ms=0)
+        self.cache = MessageCache(Moment(0, 0.0))
         self.waiting: dict[int, MessageView] = {}
         self.taken: dict[int, MessageView] = {}
         self.highest = -1

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from itertools import pairwise
 
 import pytest
 
@@ -21,7 +22,7 @@ from skyrocketmq.errors import (
     TopicNotExist,
 )
 from skyrocketmq.model import Message, MessageQueue
-from skyrocketmq.testing import ManualClock
+from skyrocketmq.testing import FaultyLink, ManualClock
 from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import Encoding, Frame
 from skyrocketmq.wire.signing import is_signed_by
@@ -129,6 +130,29 @@ class TestRetries:
             assert {result.queue.broker_name for result in results} == {"broker-b"}
             assert 1 <= len(sent(scripted.brokers["broker-a"])) <= 4
 
+    async def test_a_broker_that_refuses_connections_for_a_moment_gets_the_message(self, cluster: Cluster) -> None:
+        cluster.create_topic("T", queues=2)
+        link = FaultyLink()
+        async with Producer("orders", namesrv=cluster.namesrv, link=link) as producer:
+            await producer.send(Message("T", b"first"))
+            link.is_refusing = True
+            link.cut()
+            sending = asyncio.ensure_future(producer.send(Message("T", b"second"), timeout_s=10))
+            await asyncio.sleep(0.3)
+            assert not sending.done(), "three attempts in a few milliseconds would be none"
+            link.is_refusing = False
+            assert (await sending).is_ok
+
+    async def test_without_retries_a_refused_connection_is_told_at_once(self, cluster: Cluster) -> None:
+        cluster.create_topic("T", queues=2)
+        link = FaultyLink()
+        async with Producer("orders", namesrv=cluster.namesrv, link=link, retry_count_max=0) as producer:
+            await producer.send(Message("T", b"first"))
+            link.is_refusing = True
+            link.cut()
+            with pytest.raises(NetError):
+                await producer.send(Message("T", b"second"), timeout_s=60)
+
     async def test_a_retry_avoids_the_broker_that_failed(self) -> None:
         async with open_scripted(brokers=["broker-a", "broker-b"]) as scripted:
             scripted.add_topic("T", queues=5)
@@ -176,8 +200,10 @@ class TestRetries:
         async with open_scripted() as scripted:
             scripted.add_topic("T")
             broker = scripted.brokers["broker-a"]
+            came_s: list[float] = []
 
             def busy_five_times(frame: Frame) -> Frame:
+                came_s.append(asyncio.get_running_loop().time())
                 return stored(frame) if len(sent(broker)) > 5 else frame.reply(2, remark="[OVERLOAD]")
 
             broker.on(SEND, busy_five_times)
@@ -185,6 +211,9 @@ class TestRetries:
                 result = await producer.send(Message("T", b"x"))
             assert result.is_ok
             assert len(sent(broker)) == 6
+            waits_s = [later - earlier for earlier, later in pairwise(came_s)]
+            # Each wait is twice the one before, of which chance may take up to half.
+            assert all(wait_s > 0.004 * 2**number for number, wait_s in enumerate(waits_s)), waits_s
 
     async def test_a_broker_that_stays_busy_ends_the_send_with_its_time(self) -> None:
         async with open_scripted() as scripted:

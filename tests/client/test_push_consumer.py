@@ -440,7 +440,7 @@ class TestRetrying:
             assert copy.ext is not None
             properties = dict(pair.split("\x01") for pair in (copy.ext["i"] or "").split("\x02"))
             assert (copy.ext["a"], copy.ext["b"]) == ("CLIENT_INNER_PRODUCER", "%RETRY%readers")
-            assert (copy.ext["j"], copy.ext["l"]) == ("1", "16")
+            assert (copy.ext["j"], copy.ext["l"]) == ("1", "17")  # what brokers compare with the next attempt
             assert properties["RETRY_TOPIC"] == "T"
             assert properties["DELAY"] == "3"
             assert properties["UNIQ_KEY"] == "id-0"

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable
 
 import pytest
@@ -20,7 +19,7 @@ from skyrocketmq.client.settings import ClientSettings, SharedOptions, settings_
 from skyrocketmq.errors import ClientError, ConnectFailed, IllegalArgument, NetError, NoRoute
 from skyrocketmq.model import BrokerData, Message, MessageQueue, QueueData, TopicRoute
 from skyrocketmq.net import Client
-from skyrocketmq.ports import SystemClock, TcpLink
+from skyrocketmq.ports import Chance, SystemClock, TcpLink
 from skyrocketmq.testing import ManualClock
 from skyrocketmq.wire.codes import RequestCode
 from tests.client.cluster import until
@@ -100,7 +99,7 @@ class TestNameServers:
                 client,
                 clock=SystemClock(),
                 link=TcpLink(),
-                chance=random.Random(1),
+                chance=Chance(1),
             )
             for _ in range(3):
                 await servers.get_route("T", timeout_s=3)
@@ -120,7 +119,7 @@ class TestNameServers:
                 client,
                 clock=SystemClock(),
                 link=TcpLink(),
-                chance=random.Random(1),
+                chance=Chance(1),
             )
             hanging = next(server for server in scripted.name_servers if server.address == servers.addresses[0])
             hanging.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, lambda frame: None)
@@ -139,7 +138,7 @@ class TestNameServers:
                 client,
                 clock=SystemClock(),
                 link=TcpLink(),
-                chance=random.Random(1),
+                chance=Chance(1),
             )
             assert await servers.get_route("T", timeout_s=3)
             with pytest.raises(NoRoute, match="neither knows it"):
@@ -214,12 +213,13 @@ class TestKeepingFresh:
                 await producer.send(Message("T", b"x"))
                 await clock.advance(5)
                 await scripted.brokers["broker-a"].server.close()
+                sending = asyncio.create_task(producer.send(Message("T", b"x")))
+                await _pass_until(clock, sending.done, seconds=10)  # it tries again until its time is up
                 with pytest.raises(NetError):
-                    await producer.send(Message("T", b"x"))
-                await until(lambda: _asked(scripted, "T") == 2)
+                    await sending
+                await until(lambda: _asked(scripted, "T") >= 2)
                 scripted.add_topic("T", brokers=["broker-b"])
-                await clock.advance(2)
-                await until(lambda: _brokers(producer) == {"broker-b"})
+                await _pass_until(clock, lambda: _brokers(producer) == {"broker-b"}, seconds=4)
 
     async def test_a_topic_that_was_suspected_once_is_settled_again(self) -> None:
         clock = ManualClock()
@@ -279,6 +279,24 @@ class TestKeepingFresh:
                     counts.append(_asked(scripted, "T") - before)
             assert counts[0] > counts[1] >= counts[2] >= 2
 
+    async def test_a_topic_that_becomes_known_is_looked_after_until_all_its_brokers_have_it(self) -> None:
+        clock = ManualClock()
+        brokers = ["broker-a", "broker-b", "broker-c"]
+        async with (
+            open_scripted(brokers=brokers) as scripted,
+            Producer("p", namesrv=scripted.namesrv, clock=clock) as producer,
+        ):
+            with pytest.raises(NoRoute):
+                await producer.send(Message("T", b"x"))
+            await _pass(clock, 120)  # it is asked for rarely by now
+            for count, seconds in ((1, 32), (2, 4), (3, 4)):
+                scripted.add_topic("T", brokers=brokers[:count])
+                await _pass_until(clock, lambda: len(_brokers(producer)) == count, seconds=seconds)  # noqa: B023
+            await _pass(clock, 40)
+            asked = _asked(scripted, "T")
+            await _pass(clock, 25)
+            assert _asked(scripted, "T") - asked <= 1  # settled
+
     async def test_many_who_ask_at_once_ask_once(self) -> None:
         async with open_scripted() as scripted:
             scripted.add_topic("T")
@@ -318,6 +336,12 @@ def _asked(scripted: Scripted, topic: str) -> int:
     return sum(frame.ext is not None and frame.ext["topic"] == topic for frame in scripted.name_servers[0].received)
 
 
+async def _pass(clock: ManualClock, seconds: int) -> None:
+    for _ in range(seconds):
+        await clock.advance(1)
+        await asyncio.sleep(0.002)
+
+
 async def _pass_until(clock: ManualClock, condition: Callable[[], bool], *, seconds: int) -> None:
     """Let no more than so many seconds of the clock pass."""
     for _ in range(seconds):
@@ -337,10 +361,36 @@ class TestSettings:
         assert addresses(["a:1", "a:1"]) == ("a:1",)
         assert addresses("http://MQ_INST_1_x.mq.aliyuncs.com:80") == ("MQ_INST_1_x.mq.aliyuncs.com:80",)
         assert addresses(None, {"NAMESRV_ADDR": "c:3"}) == ("c:3",)
-        assert addresses(None) == ()
+        assert addresses(None) == ("127.0.0.1:9876",)
         with pytest.raises(IllegalArgument, match="host:port"):
             addresses("nonsense")
+
+    @pytest.mark.parametrize(
+        ("options", "environ", "asked"),
+        [
+            (SharedOptions(), {}, ""),
+            (SharedOptions(unit_name="u"), {"ROCKETMQ_NAMESRV_DOMAIN_SUBGROUP": "mine"}, ""),
+            (SharedOptions(address_server="page"), {}, "http://page:8080/rocketmq/nsaddr"),
+            (SharedOptions(), {"ROCKETMQ_NAMESRV_DOMAIN": "page:1"}, "http://page:1/rocketmq/nsaddr"),
+        ],
+    )
+    def test_nobody_is_asked_for_name_servers_who_was_not_named(
+        self, options: SharedOptions, environ: dict[str, str], asked: str
+    ) -> None:
+        settings = settings_from(None, options, environ=environ)
+        assert (settings.address_server_url, not settings.namesrv) == (asked, bool(asked))
 
     def test_a_namespace_may_stand_in_the_address(self) -> None:
         settings = settings_from("http://MQ_INST_1_x.mq.aliyuncs.com:80", SharedOptions(), environ={})
         assert settings.namespace == "MQ_INST_1_x"
+
+
+@pytest.mark.parametrize("count", [2**31 - 1, -5])
+def test_no_route_makes_a_client_hold_more_queues_than_it_can(count: int) -> None:
+    brokers = [A] + [BrokerData(broker_addrs={0: f"10.0.1.{n}:1"}, broker_name=f"b{n}", cluster="C") for n in range(9)]
+    expected = max(min(count, 65_536), 0)
+    assert len(writable_queues("T", route(A, queues=count))) == expected
+    assert len(readable_queues("T", route(A, queues=count - 1))) == expected
+    assert len(writable_queues("T", route(A, order=f"broker-a:{max(count, 0)}"))) == expected
+    assert len(readable_queues("T", route(*brokers, queues=count - 1))) == (4 * 65_536 if count > 0 else 0)
+    assert writable_queues("T", route(A, order="broker-a:" + "9" * 5000)) == ()

@@ -14,8 +14,9 @@ from skyrocketmq.client.send_result import SendResult
 from skyrocketmq.client.send_window import SendWindow
 from skyrocketmq.errors import ClientError, IllegalArgument, MQError
 from skyrocketmq.model import Message
-from skyrocketmq.testing import FaultyLink
+from skyrocketmq.testing import FaultyLink, ManualClock
 from tests.client.cluster import Cluster
+from tests.waiting import moving
 
 
 async def test_all_that_was_submitted_is_stored_after_a_flush(cluster: Cluster) -> None:
@@ -73,10 +74,13 @@ async def test_closing_waits_for_what_is_under_way(cluster: Cluster, caplog: pyt
         tasks = [await producer.submit(Message("T", b"x")) for _ in range(10)]
     assert all(task.done() for task in tasks)
     assert cluster.brokers["broker-a"].store.max_offset("T", 0) == 10
-    async with Producer("senders", namesrv=cluster.namesrv, link=link, send_timeout_s=0.2) as producer:
-        await producer.send(Message("T", b"x"))
-        link.stall()
-        task = await producer.submit(Message("T", b"x"))
+    clock = ManualClock()
+    producer = Producer("senders", namesrv=cluster.namesrv, link=link, clock=clock, send_timeout_s=0.2)
+    await producer.start()
+    await producer.send(Message("T", b"x"))
+    link.stall()
+    task = await producer.submit(Message("T", b"x"))
+    await moving(clock, producer.close())
     with pytest.raises(MQError):
         task.result()
     assert "messages not sent" in caplog.messages

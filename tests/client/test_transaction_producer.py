@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,12 @@ async def delivered(cluster: Cluster, topic: str = "Paid") -> list[bytes]:
     async with PullConsumer("readers", namesrv=cluster.namesrv) as consumer:
         results = [await consumer.pull(queue, 0) for queue in await consumer.queues(topic)]
     return sorted(message.body for result in results for message in result.messages)
+
+
+def waiting_jobs(producer: TransactionProducer) -> int:
+    """Local transactions that wait for a thread."""
+    threads = producer._threads
+    return threads._work_queue.qsize() if isinstance(threads, ThreadPoolExecutor) else 0
 
 
 async def hasten(cluster: Cluster) -> None:
@@ -310,7 +317,7 @@ async def test_local_code_that_found_no_thread_before_the_producer_was_closed_is
         producer = TransactionProducer("payments", namesrv=scripted.namesrv, thread_count=1)
         await producer.start()
         sending = [asyncio.create_task(producer.send_in_transaction(Message("T", b"x"), execute)) for _ in range(2)]
-        await until(lambda: producer._threads is not None and producer._threads._work_queue.qsize() == 1 and bool(ran))
+        await until(lambda: waiting_jobs(producer) == 1 and bool(ran))
         await producer.close()
         may_end.set()
         results = sorted(await asyncio.gather(*sending), key=lambda result: result.state is UNKNOWN)

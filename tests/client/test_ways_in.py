@@ -13,11 +13,12 @@ from skyrocketmq.client.push_consumer import PushConsumer
 from skyrocketmq.client.settings import SharedOptions
 from skyrocketmq.errors import BrokerError
 from skyrocketmq.model import Message
+from skyrocketmq.net import ClientTls
 from tests.client.cluster import Cluster, until
 from tests.client.test_push_consumer import Inbox
 
 WAYS = [
-    SharedOptions(tls=True),
+    SharedOptions(tls=ClientTls(verify=False)),
     SharedOptions(vip_channel=True),
     SharedOptions(namespace="ns"),
     SharedOptions(binary_headers=True),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from skyrocketmq.config import (
     load_namesrv_config,
     read_properties,
 )
+from skyrocketmq.config.fields import keys_of
 from skyrocketmq.errors import ConfigError
 from skyrocketmq.ports import LocalDisk, SystemClock
 from skyrocketmq.testing import FaultyDisk, ManualClock, PowerLost
@@ -114,6 +116,11 @@ async def test_a_key_may_be_changed_by_its_other_name(holder: ConfigHolder[Broke
         ({"fileReservedTime": "24", "enableDLegerCommitLog": "true"}, "DLedger is not supported"),
         ({"fileReservedTime": "24", "tls.server.mode": "disabled"}, "tls.server.mode is not changed by a request"),
         ({"fileReservedTime": "24", "rocketmq.acl.plain.file": "/tmp/acl.yml"}, "is not changed by a request"),
+        ({"fileReservedTime": "24", "aclEnable": "true"}, "aclEnable is not changed by a request"),
+        ({"fileReservedTime": "24", "rocketmq.home.dir": "/tmp"}, "rocketmqHome is not changed by a request"),
+        ({"fileReservedTime": "24", "storePathRootDir": "/tmp"}, "storePathRootDir is not changed by a request"),
+        ({"fileReservedTime": "24", "listenPort": "20931"}, "listenPort is not changed by a request"),
+        ({"fileReservedTime": "24", "brokerSecretKey": "mine"}, "brokerSecretKey is not changed by a request"),
     ],
 )
 async def test_a_change_with_one_mistake_changes_nothing(
@@ -152,12 +159,12 @@ async def test_a_key_that_counts_at_a_start_only_is_kept_for_the_next_one(
 async def test_a_key_that_waits_for_the_next_start_stays_in_the_file_with_later_changes(
     holder: ConfigHolder[BrokerConfig], conf: Path
 ) -> None:
-    await holder.update({"listenPort": "20931"})
-    assert holder.pending == {"listenPort", "haListenPort"}
+    await holder.update({"brokerName": "broker-z"})
+    assert holder.pending == {"brokerName"}
     await holder.update({"traceOn": "false"})
     reloaded = load_broker_config(conf, {}).config
-    assert (reloaded.server.listen_port, reloaded.trace_on) == (20931, False)
-    await holder.update({"listenPort": "20911"})
+    assert (reloaded.broker_name, reloaded.trace_on) == ("broker-z", False)
+    await holder.update({"brokerName": "broker-a"})
     assert holder.pending == frozenset()
     assert holder.pending_text() is None
 
@@ -223,6 +230,31 @@ def test_a_broker_shows_what_apaches_shows(holder: ConfigHolder[BrokerConfig]) -
     assert shown["brokerRole"] == "ASYNC_MASTER"
     assert shown["strange"] == "kept"
     assert "haMasterAddress" not in shown  # it has no value
+
+
+@pytest.mark.parametrize("load", [load_broker_config, load_namesrv_config])
+@pytest.mark.parametrize(
+    "name",
+    ["tls.server.keypassword", "BROKERSECRETKEY", "secretKey", "accessKey", "access.key", "securityToken", "db.passwd"],
+)
+async def test_secrets_under_keys_that_nobody_knows_are_kept_and_not_shown(
+    conf: Path, disk: LocalDisk, load: Callable[..., Any], name: str
+) -> None:
+    disk.replace(conf, f"strange=kept\n{name}=very-secret\n".encode())
+    holder = ConfigHolder(load(conf, {}), disk=disk, clock=SystemClock())
+    assert "very-secret" not in holder.as_properties().values()
+    assert holder.as_properties()["strange"] == "kept"
+    await holder.update({"orderMessageEnable": "true"})
+    assert read_properties(disk.read(conf))[name] == "very-secret"
+
+
+def test_no_server_shows_what_is_a_secret_of_the_other(conf: Path, disk: LocalDisk) -> None:
+    secrets = {key.name for kind in (BrokerConfig, NamesrvConfig) for key in keys_of(kind) if key.declared.secret}
+    lines = ["brokerAccessKey=the-brokers", *(f"{name}=very-secret" for name in secrets)]
+    disk.replace(conf, "\n".join(lines).encode())
+    for loaded in (load_broker_config(conf, {}), load_namesrv_config(conf, {})):
+        holder: ConfigHolder[Any] = ConfigHolder(loaded, disk=disk, clock=SystemClock())
+        assert "very-secret" not in holder.as_properties().values()
 
 
 async def test_a_power_cut_during_a_change_leaves_the_old_file_or_the_new_one() -> None:

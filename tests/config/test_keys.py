@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 
@@ -28,7 +29,36 @@ from tests.config import apache_keys
 
 KINDS: list[type[Section]] = [BrokerConfig, NamesrvConfig]
 OTHER_DEFAULTS = {"maxTransferCountOnMessageInMemory": "256"}  # docs/adr/0007 says why
-OUR_OWN = {"haNewestFileOnly", "bindAddress", "inconsistentSubscriptionGraceMillis"}
+OUR_OWN = {
+    "haNewestFileOnly",
+    "skipLostQueueOffsets",
+    "haSlaveAddresses",
+    "haSignatureRequired",
+    "haSlavesMax",
+    "haTlsMode",
+    "haUseTLS",
+    "bindAddress",
+    "inconsistentSubscriptionGraceMillis",
+    "heartbeatGroupsMax",
+    "heartbeatSubscriptionsMax",
+    "heartbeatTagsMax",
+    "queueLocksMax",
+    "queueLocksPerGroupMax",
+    "pullTagsMax",
+    "batchMessagesMax",
+    "heldPullsPerConnectionMax",
+    "heldPullMillisMax",
+    "brokerAccessKey",
+    "brokerSecretKey",
+    "aclWhiteAddressSparesPermissions",
+    "aclAnswersSecrets",
+    "aclRequestsInPlainText",
+    "changesAllowedFrom",
+    "tls.client.checkHostname",
+    "allowBrokerTakeover",
+    "brokersPerConnectionMax",
+    "loopStallMillis",
+}
 
 
 def default_of(kind: type[Section], name: str) -> list[str | None]:
@@ -211,3 +241,19 @@ def test_the_embedded_defaults_take_megabytes() -> None:
 
 def test_passwords_do_not_show_in_a_representation() -> None:
     assert "hunter2" not in repr(TlsConfig(server_key_password="hunter2", client_key_password="hunter2"))
+
+
+# Who is let in, where files are, which addresses and ports are used.
+RESERVED = re.compile(r"[pP]ath|Dir$|Home$|Port$|^bind|^tls|^useTLS|^acl|Secret|Password|AccessKey|IP[12]$|Domain")
+NOT_RESERVED = {
+    "readOnlyCommitLogStorePaths",  # says which of the known directories are not written: it names no new place
+}
+
+
+@pytest.mark.parametrize("kind", [BrokerConfig, NamesrvConfig])
+def test_what_decides_who_is_let_in_and_where_files_are_is_reserved(kind: type[Section]) -> None:
+    keys = [key for key in keys_of(kind) if not key.declared.unused]
+    assert [key.name for key in keys if key.kind is Path and not key.is_reserved] == []
+    assert [key.name for key in keys if key.declared.secret and not key.is_reserved] == []
+    open_ones = {key.name for key in keys if RESERVED.search(key.name) and not key.is_reserved}
+    assert open_ones <= NOT_RESERVED

@@ -120,7 +120,13 @@ def test_an_unknown_key_after_set_is_an_error_with_a_suggestion(key: str, hint: 
 
 
 def test_an_unknown_variable_is_a_warning_unless_another_part_knows_it() -> None:
-    environ = {"SKYROCKETMQ_LISTEN_PROT": "1", "SKYROCKETMQ_BROKER_NAME": "a", "PATH": "/bin"}
+    environ = {
+        "SKYROCKETMQ_LISTEN_PROT": "1",
+        "SKYROCKETMQ_BROKER_NAME": "a",
+        "SKYROCKETMQ_PLAIN": "1",
+        "SKYROCKETMQ_COMPILE": "require",
+        "PATH": "/bin",
+    }
     loaded = load_namesrv_config(None, environ)
     assert loaded.warnings == (
         'environment: unknown variable SKYROCKETMQ_LISTEN_PROT has no effect; did you mean "SKYROCKETMQ_LISTEN_PORT"?',
@@ -243,13 +249,41 @@ def test_a_broker_without_a_file_keeps_its_changes_in_its_store() -> None:
 
 
 class TestTls:
+    @pytest.mark.parametrize(
+        ("keys", "told"),
+        [
+            ({"tls.server.need.client.auth": "require"}, "serves others too"),
+            ({"tls.server.need.client.auth": "require", "tls.server.mode": "enforcing"}, ""),
+            ({"tls.client.trustCertPath": "/ca.pem"}, "no effect while tls.client.authServer is false"),
+            ({"tls.client.trustCertPath": "/ca.pem", "tls.client.authServer": "true"}, ""),
+            (
+                {"tls.test.mode.enable": "true", "tls.client.authServer": "true"},
+                "tls.test.mode.enable = true is ignored",
+            ),
+            (
+                {"tls.test.mode.enable": "true", "tls.server.certPath": "/s.pem"},
+                "tls.test.mode.enable = true is ignored",
+            ),
+            ({"tls.test.mode.enable": "true"}, ""),
+        ],
+    )
+    def test_what_is_not_checked_as_one_might_think_is_told(self, keys: dict[str, str], told: str) -> None:
+        for warnings in (load_namesrv_config(None, {}, keys).warnings, load_broker_config(None, {}, keys).warnings):
+            assert len(warnings) == bool(told)
+            assert told in "".join(warnings)
+
+    @pytest.mark.parametrize("side", ["server", "client"])
+    def test_a_key_without_its_certificate_is_a_mistake(self, side: str) -> None:
+        with pytest.raises(ConfigError, match="needs its certificate"):
+            load_namesrv_config(None, {}, {f"tls.{side}.keyPath": "/key.pem"})
+
     def test_apaches_tls_file_is_read_as_it_is(self, tmp_path: Path) -> None:
         file = tmp_path / "tls.properties"
         file.write_text(
             "tls.test.mode.enable=false\ntls.server.need.client.auth=require\n"
             "tls.server.keyPath=/opt/certs/server.key\ntls.server.keyPassword=123456\n"
             "tls.server.certPath=/opt/certs/server.pem\ntls.server.authClient=false\n"
-            "tls.server.trustCertPath=/opt/certs/ca.pem\n"
+            "tls.server.trustCertPath=/opt/certs/ca.pem\ntls.server.mode=enforcing\n"
         )
         loaded = load_namesrv_config(None, {"TLS_CONFIG_FILE": str(file)})
         tls = loaded.config.tls

@@ -51,6 +51,14 @@ def test_passwords_are_not_shown(loaded: Loaded[BrokerConfig]) -> None:
     assert line_of(text, "tls.server.keyPassword").endswith("= ***  (environment)")
 
 
+def test_passwords_under_keys_that_nobody_knows_are_not_shown_either(tmp_path: Path) -> None:
+    path = tmp_path / "namesrv.conf"
+    path.write_text("brokerSecretKey=hunter2\ntls.server.keypassword=hunter3\n")
+    text = format_config(load_namesrv_config(path, {}))
+    assert "hunter" not in text
+    assert line_of(text, "brokerSecretKey").endswith("= ***")
+
+
 def test_a_name_server_shows_its_own_keys_only() -> None:
     text = format_config(load_namesrv_config(None, {}))
     assert line_of(text, "listenPort").endswith("= 9876  (default)")

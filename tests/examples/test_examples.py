@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from textwrap import dedent
 from urllib.error import HTTPError
@@ -88,8 +88,8 @@ def test_the_asyncio_service_bills_and_stops_cleanly(cluster: BlockingCluster) -
 @pytest.mark.system
 def test_the_web_service_sends_and_shows(cluster: BlockingCluster) -> None:
     pytest.importorskip("fastapi", reason="the web service needs fastapi and uvicorn")
-    with bind("127.0.0.1", 0) as free:
-        port = free.getsockname()[1]
+    with closing(bind("127.0.0.1", 0)) as free:
+        port = free.port
     command = [
         sys.executable,
         "-m",

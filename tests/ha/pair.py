@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from skyrocketmq.broker import Broker
@@ -129,7 +130,11 @@ async def open_pair(
     clock = SystemClock()
     store = {**MASTER_STORE, "broker_role": role, **changes.pop("store", {})}
     slave_store = changes.pop("slave_store", {})
+    files: dict[Path, str] = changes.pop("files", {})
     master = Member(FaultyDisk(directories=[ROOT], clock=clock), FaultyLink(clock=clock), clock, store=store, **changes)
+    for path, text in files.items():
+        master.memory.make_directories(path.parent)
+        master.memory.replace(path, text.encode())
     pair = Pair(master)
     try:
         await master.start()

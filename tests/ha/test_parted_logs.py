@@ -14,6 +14,7 @@ import pytest
 
 from skyrocketmq.config import BrokerRole
 from skyrocketmq.testing import FaultyDisk
+from skyrocketmq.wire.codes import RequestCode
 from tests.broker.requests import TOPIC, send_frame
 from tests.broker.support import until
 from tests.ha.pair import Pair, open_pair
@@ -122,3 +123,19 @@ async def test_a_slave_that_cannot_compare_says_nothing_and_tries_again(caplog: 
         await pair.slave.start()
         await pair.caught_up()
         pair.assert_equal()
+
+
+async def test_a_slave_goes_on_after_its_newest_message_was_deleted_with_its_topic() -> None:
+    """The master no longer gives that message to clients, for no queue has it; but its log is the same."""
+    async with open_pair(check=False) as pair:
+        await pair.master.make_topic()
+        await pair.master.send_many(10)
+        await pair.caught_up()
+        await pair.slave.stop()
+        await pair.master.administer(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": TOPIC})
+        await pair.slave.start()
+        await pair.connected()
+        await pair.master.make_topic()
+        await pair.master.send_many(10)
+        await pair.caught_up()
+        assert pair.master.log_bytes() == pair.slave.log_bytes()

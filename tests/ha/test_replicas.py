@@ -26,6 +26,30 @@ async def test_one_slave_is_enough_and_releases_all_that_it_has() -> None:
     some.close()
 
 
+async def test_a_slave_that_repeats_its_report_releases_nobody_twice() -> None:
+    told: list[PutStatus] = []
+    some = replicas(ManualClock())
+    some.report("a", 100)
+    some.when_replicated(101, told.append)
+    some.report("a", 100)
+    some.report("b", 100)
+    assert (told, some.slaves) == ([], {"a": 100, "b": 100})
+    some.report("b", 101)
+    assert told == [PutStatus.PUT_OK]
+    some.close()
+
+
+async def test_not_one_byte_is_replicated_before_a_slave_says_so() -> None:
+    told: list[PutStatus] = []
+    some = replicas(ManualClock())
+    some.report("a", 0)
+    some.when_replicated(1, told.append)
+    assert (told, some.waiting_count) == ([], 1)
+    some.report("a", 1)
+    assert told == [PutStatus.PUT_OK]
+    some.close()
+
+
 async def test_nobody_waits_where_no_slave_is_or_it_is_too_far_behind() -> None:
     told: list[PutStatus] = []
     some = replicas(ManualClock())
@@ -58,8 +82,10 @@ async def test_a_sender_hears_when_its_time_is_over_and_later_ones_wait_on() -> 
     some.when_replicated(100, lambda status: told.append((100, status)))
     await clock.advance(2)
     some.when_replicated(200, lambda status: told.append((200, status)))
-    await clock.advance(1)
-    assert told == [(100, PutStatus.FLUSH_SLAVE_TIMEOUT)]
+    await clock.advance(0.999)
+    assert told == []
+    await clock.advance(0.001)
+    assert told == [(100, PutStatus.FLUSH_SLAVE_TIMEOUT)], "after 3 s, not a moment later"
     some.leave("a")  # it may be back in time
     some.report("a", 200)
     assert told[1:] == [(200, PutStatus.PUT_OK)]

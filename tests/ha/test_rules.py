@@ -32,6 +32,20 @@ def test_a_slave_cannot_have_what_its_master_never_had() -> None:
         check_report(5501, max_offset=5500)
 
 
+@pytest.mark.parametrize("reported", [0, 2999, 3000])
+def test_a_slave_may_have_everything_that_it_was_sent(reported: int) -> None:
+    check_report(reported, max_offset=5500, sent=3000)
+
+
+@pytest.mark.parametrize(
+    ("reported", "text"), [(3001, "was sent no more than 3000"), (5500, "was sent"), (5501, "another")]
+)
+def test_a_report_of_what_was_never_sent_is_refused_and_says_why(reported: int, text: str) -> None:
+    """Rule 3: else a slave, or somebody who pretends to be one, could acknowledge messages that nobody has."""
+    with pytest.raises(SlaveRefused, match=text):
+        check_report(reported, max_offset=5500, sent=3000)
+
+
 def test_pieces_are_short_and_lie_within_one_file() -> None:
     pieces = next_pieces(2100, 5500, file_bytes=1000, piece_bytes_max=400, bytes_max=2000)
     assert pieces == [(2100, 400), (2500, 400), (2900, 100), (3000, 400), (3400, 400), (3800, 200), (4000, 100)]

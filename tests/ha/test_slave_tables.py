@@ -6,13 +6,16 @@ import asyncio
 
 import msgspec
 
+from skyrocketmq.store.reservations import AHEAD_MIN
+from skyrocketmq.testing import FaultyLink
 from skyrocketmq.testing.link import Direction
-from skyrocketmq.wire.codes import RequestCode
+from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.json_dialect import parse
+from skyrocketmq.wire.records import decode_records
 from tests.broker.house import ROOT
-from tests.broker.requests import TOPIC, send_frame
+from tests.broker.requests import TOPIC, pull_frame, send_frame
 from tests.broker.support import until
-from tests.ha.pair import Member, Pair, open_pair
+from tests.ha.pair import MASTER_STORE, Member, Pair, open_pair
 
 GROUP = "billing"
 
@@ -26,6 +29,14 @@ def offset_of(member: Member, queue_id: int = 0) -> int | None:
     return member.broker.tables.offsets.find(group=GROUP, topic=TOPIC, queue_id=queue_id)
 
 
+async def open_queues(pair: Pair) -> None:
+    """A topic with fifty messages in each of its queues, at the slave too: groups may be anywhere in them."""
+    await pair.master.make_topic()
+    for queue_id in range(4):
+        await pair.master.send_many(50, queue_id=queue_id)
+    await pair.caught_up()
+
+
 async def synced(pair: Pair) -> None:
     """The slave has copied everything once more, from now on."""
     follower = pair.slave.broker.replication._follower
@@ -37,7 +48,7 @@ async def synced(pair: Pair) -> None:
 
 async def test_topics_groups_and_offsets_are_copied_and_written_down() -> None:
     async with open_pair() as pair:
-        await pair.master.make_topic()
+        await open_queues(pair)
         body = msgspec.json.encode({"groupName": GROUP, "retryMaxTimes": 3})
         await pair.master.administer(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
         await commit(pair.master, 42)
@@ -88,7 +99,7 @@ async def test_messages_of_a_topic_that_the_slave_could_not_ask_for_can_be_read_
 
 async def test_progress_at_the_slave_reaches_the_master_when_it_is_back() -> None:
     async with open_pair() as pair:
-        await pair.master.make_topic()
+        await open_queues(pair)
         await commit(pair.master, 10)
         await commit(pair.master, 10, queue_id=1)
         await synced(pair)
@@ -106,7 +117,7 @@ async def test_progress_at_the_slave_reaches_the_master_when_it_is_back() -> Non
 
 async def test_a_group_that_has_gone_on_at_the_master_keeps_that() -> None:
     async with open_pair() as pair:
-        await pair.master.make_topic()
+        await open_queues(pair)
         await commit(pair.master, 10)
         await synced(pair)
         await pair.master.stop()
@@ -121,7 +132,7 @@ async def test_a_group_that_has_gone_on_at_the_master_keeps_that() -> None:
 
 async def test_progress_at_the_master_that_the_slave_never_saw_is_no_change_since() -> None:
     async with open_pair() as pair:
-        await pair.master.make_topic()
+        await open_queues(pair)
         await commit(pair.master, 10)
         await synced(pair)
         await commit(pair.master, 20)  # not copied before the master goes
@@ -133,7 +144,7 @@ async def test_progress_at_the_master_that_the_slave_never_saw_is_no_change_sinc
 
 async def test_progress_survives_a_restart_of_the_slave() -> None:
     async with open_pair() as pair:
-        await pair.master.make_topic()
+        await open_queues(pair)
         await commit(pair.master, 10)
         await synced(pair)
         await pair.master.stop()
@@ -147,7 +158,7 @@ async def test_progress_survives_a_restart_of_the_slave() -> None:
 
 async def test_what_was_handed_over_once_is_not_handed_over_again() -> None:
     async with open_pair() as pair:
-        await pair.master.make_topic()
+        await open_queues(pair)
         await commit(pair.master, 10)
         await synced(pair)
         await commit(pair.slave, 30)
@@ -192,3 +203,100 @@ async def test_delay_offsets_are_written_once_their_deliveries_are_in_the_copy()
         await pair.caught_up()
         await synced(pair)
         assert parse(pair.slave.disk.read(path)) == {"offsetTable": {"1": 5}}
+
+
+# ----------------------------------------------------------------------------------------------- not beyond its own log
+
+
+def hold_up_the_log(pair: Pair) -> None:
+    """Let nothing of the master's log arrive at the slave; requests pass."""
+    for connection in pair.slave.link.connections:
+        if str(connection.transport.get_extra_info("peername")[1]) == pair.master.ha_address.rpartition(":")[2]:
+            connection.stall(Direction.IN)
+
+
+async def promoted(pair: Pair) -> Member:
+    """The slave, started as a master on its own disk; the master is gone for good."""
+    slave = pair.slaves.pop()
+    await slave.stop()
+    await pair.master.stop()
+    master = Member(slave.memory, FaultyLink(clock=slave.clock), slave.clock, store=MASTER_STORE)
+    await master.start()
+    pair.slaves.append(master)  # to be stopped and read in the end
+    return master
+
+
+async def test_progress_is_taken_over_as_far_as_the_copy_reaches() -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic()
+        await pair.master.send_many(10)
+        await pair.caught_up()
+        hold_up_the_log(pair)
+        await pair.master.send_many(20)
+        await commit(pair.master, 30)
+        await synced(pair)
+        assert offset_of(pair.slave) == 10
+        pair.slave.link.release()
+        await pair.caught_up()
+        await synced(pair)
+        assert offset_of(pair.slave) == 30
+
+
+async def test_a_group_gets_all_that_a_promoted_slave_stores() -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic()
+        await pair.master.send_many(10)
+        await pair.caught_up()
+        hold_up_the_log(pair)
+        await pair.master.send_many(100)
+        await commit(pair.master, 110)
+        await synced(pair)
+        await commit(pair.slave, 108)  # a member that was sent there after all: what it says waits for the master
+        assert offset_of(pair.slave) == 108
+        master = await promoted(pair)
+        await master.send_many(50)
+        assert offset_of(master) == 10 + AHEAD_MIN
+
+
+async def test_a_new_master_gives_no_number_that_a_consumer_has_read_at_the_lost_one() -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic()
+        await pair.master.send_many(10)
+        await pair.caught_up()
+        hold_up_the_log(pair)
+        await pair.master.send_many(20)
+        master = await promoted(pair)
+        await master.send_many(25)  # as many, and more, before the consumer is back
+        peer = await master.connect()
+        offset, found = 30, 0
+        while found < 25:
+            answer = await peer.ask(pull_frame(TOPIC, 0, offset, group=GROUP))
+            assert answer.ext is not None
+            found += len(decode_records(answer.body))
+            before, offset = offset, int(answer.ext["nextBeginOffset"] or 0)
+            assert offset > before, answer
+        assert offset == 10 + AHEAD_MIN + 25
+
+
+async def test_a_consumer_that_read_more_at_the_lost_master_goes_on_where_its_group_is() -> None:
+    async with open_pair() as pair:
+        await pair.master.make_topic()
+        await pair.master.send_many(10)
+        await pair.caught_up()
+        hold_up_the_log(pair)
+        await pair.master.send_many(100)
+        await commit(pair.master, 110)
+        await synced(pair)
+        master = await promoted(pair)
+        await master.send_many(15)
+        await commit(master, 110)  # the consumer lives on, and says again and again how far it was
+        peer = await master.connect()
+        beyond = pull_frame(TOPIC, 0, 110, group=GROUP, commit=100)
+        answer = await peer.ask(beyond)
+        assert (answer.code, answer.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY")
+        assert answer.ext is not None
+        assert answer.ext["nextBeginOffset"] == "10"
+        assert offset_of(master) == 10
+        await commit(master, 24)  # progress within the queue counts as ever
+        assert offset_of(master) == 24
+        assert (await peer.ask(beyond)).ext["nextBeginOffset"] == "24"  # type: ignore[index]  # a pull's answer has one

@@ -18,9 +18,10 @@ from pathlib import Path
 
 from tests.interop import remoting
 from tests.interop.driver import Driver
-from tests.interop.processes import Process, free_port
+from tests.interop.processes import Process
 from tests.interop.routes import all_addresses
 from tests.interop.toolchain import Toolchain
+from tests.ports import free_port
 
 READY_TIMEOUT_S = 90.0
 MQADMIN_TIMEOUT_S = 60.0

@@ -78,7 +78,6 @@ def mixed_cluster(apache: Apache, directory: Path, config: Mapping[str, str]) ->
 
 ON_APACHES = pytest.param("apache", marks=pytest.mark.reference)
 """A fixture's parameter for Apache's own cluster, where a check shows that it is right."""
-ON_MIXED = pytest.param("mixed", marks=pytest.mark.reference)
 ON_APACHES_5 = pytest.param("apache 5", marks=pytest.mark.reference)
 """A cluster of Apache's servers of the next major version; the fixture gives them as its `Apache`."""
 CLUSTERS: Mapping[str, Callable[[Apache, Path, Mapping[str, str]], AbstractContextManager[Cluster]]] = {

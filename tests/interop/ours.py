@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from tests.interop.processes import Process, free_port
+from tests.interop.processes import Process
+from tests.ports import free_port
 
 READY_TIMEOUT_S = 30.0
 NAMESRV_READY = re.compile(r"^name server ready on (\S+):(\d+)$", re.MULTILINE)
@@ -34,6 +35,7 @@ class OurServer(ABC):
         directory.mkdir(parents=True)
         self.directory = directory
         self.port = port
+        self.source: Path | None = None  # of another version, for the next start
         self._process: Process | None = None
         self._start_count = 0
 
@@ -64,6 +66,7 @@ class OurServer(ABC):
             [str(COMMAND), *self.arguments()],
             name=self.name,
             log=self.directory / f"console-{self._start_count}.log",
+            environ={"PYTHONPATH": str(self.source)} if self.source else None,
         )
         self._process = process
         process.wait_until(lambda: self.ready.search(process.said()) is not None, timeout_s=READY_TIMEOUT_S)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import ClassVar, Protocol
+
+from tests.waiting import wait_until as wait_until
 
 POLL_S = 0.02
 STOP_TIMEOUT_S = 20.0
 LOG_TAIL_CHARACTERS = 8_000
-# Below the range from which Linux takes the ports of outgoing connections, so that no connection can take a port
-# between our look and the server's bind.
-PORTS = range(20_000, 32_000)
 
 
 class Died(Exception):
@@ -118,26 +114,3 @@ class RunningServer(Protocol):
     def start(self) -> None: ...
     def stop(self) -> int: ...
     def kill(self) -> int: ...
-
-
-def wait_until(condition: Callable[[], bool], *, timeout_s: float, what: str) -> None:
-    """Return as soon as the condition holds; an `AssertionError` that names it if the time is up."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
-        time.sleep(POLL_S)
-
-
-def free_port(*also: int) -> int:
-    """A port on which nobody listens, and neither on those at the given distances from it."""
-    while True:
-        port = random.choice(PORTS)
-        with ExitStack() as bound:
-            try:
-                for distance in (0, *also):
-                    candidate = bound.enter_context(socket.socket())
-                    candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                    candidate.bind(("0.0.0.0", port + distance))
-            except OSError:
-                continue
-            return port

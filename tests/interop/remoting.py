@@ -77,9 +77,10 @@ def request(
         return exchange(connection, encode_request(code, ext, body, version=version))
 
 
-def connect(address: str, *, timeout_s: float = 3.0) -> socket.socket:
+def connect(address: str, *, timeout_s: float = 3.0, source: str | None = None) -> socket.socket:
+    """`source` is the address of this machine to connect from: any of 127.0.0.* will do."""
     host, _, port = address.rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=timeout_s)
+    return socket.create_connection((host, int(port)), timeout=timeout_s, source_address=source and (source, 0))
 
 
 def exchange(connection: socket.socket, frame: bytes) -> Reply:

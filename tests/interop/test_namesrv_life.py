@@ -15,7 +15,7 @@ import pytest
 
 from skyrocketmq.config import NamesrvConfig, ServerConfig
 from skyrocketmq.nameserver import NameServer
-from skyrocketmq.nameserver.server import BROKER_SILENT_MS, SCAN_EVERY_S
+from skyrocketmq.nameserver.server import BROKER_SILENT_S, SCAN_EVERY_S
 from skyrocketmq.testing import ManualClock
 from tests.interop import ours, remoting
 from tests.interop.apache import DEFAULT_CLUSTER, Apache, Server
@@ -72,6 +72,15 @@ def eventually(condition: Callable[[], bool], what: str, *, timeout_s: float = 1
     wait_until(condition, timeout_s=timeout_s, what=what)
 
 
+def check_name_is_kept(server: RunningServer, name: str, address: str) -> None:
+    """Apache's broker answers our name server's question, so nobody else gets its name."""
+    false = {"brokerName": name, "brokerAddr": "10.66.6.6:10911", "clusterName": DEFAULT_CLUSTER, "brokerId": "0"}
+    with remoting.connect(server.address, source="127.0.0.2", timeout_s=10) as connection:
+        reply = remoting.exchange(connection, remoting.encode_request(remoting.REGISTER_BROKER, false))
+        assert (reply.code, "answers there" in (reply.remark or "")) == (remoting.SYSTEM_ERROR, True)
+    assert addresses_of(server.address, name) == {"0": address}
+
+
 def max_offset(broker: Server, topic: str) -> int:
     reply = remoting.request(broker.address, remoting.GET_MAX_OFFSET, {"topic": topic, "queueId": "0"})
     return int(reply.ext["offset"])
@@ -120,6 +129,7 @@ def test_a_stopped_broker_is_forgotten_and_known_again_after_its_restart(
 ) -> None:
     with apache.broker(namesrv=joined(both_kinds), name="broker-s") as broker:
         make_topic(java, both_kinds, "Restarted")
+        check_name_is_kept(both_kinds[1], "broker-s", broker.address)
 
         broker.stop()
 
@@ -174,7 +184,7 @@ async def test_a_broker_that_is_silent_on_an_open_connection_expires_and_comes_b
             await asyncio.to_thread(broker.start)
             broker.pause()
 
-            await clock.advance(BROKER_SILENT_MS / 1000 - SCAN_EVERY_S)
+            await clock.advance(BROKER_SILENT_S - SCAN_EVERY_S)
             assert await asyncio.to_thread(is_known)
             await clock.advance(3 * SCAN_EVERY_S)
             assert not await asyncio.to_thread(is_known)

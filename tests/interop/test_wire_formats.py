@@ -47,6 +47,7 @@ BODY_CLASSES = {
     "delay offsets": "org.apache.rocketmq.store.schedule.DelayOffsetSerializeWrapper",
 }
 
+OUR_OWN = {"anyRecord B"}  # fields that Java does not know, and passes over
 REQUEST_CLASSES = {
     10: "SendMessageRequestHeader",
     11: "PullMessageRequestHeader",
@@ -170,7 +171,7 @@ def test_java_writes_the_same_configuration_file(formats: Formats, name: str) ->
 )
 def test_java_has_the_same_fields_in_a_header(formats: Formats, class_name: str, expected: str) -> None:
     fields = [field.split(" ") for field in formats.ask("fields", f"{HEADER}.{class_name}").decode().split(",")]
-    assert {f"{name} {TYPE_LETTERS[kind]}" for name, kind in fields} == set(expected.split(","))
+    assert {f"{name} {TYPE_LETTERS[kind]}" for name, kind in fields} == set(expected.split(",")) - OUR_OWN
 
 
 @pytest.mark.parametrize("encoding", Encoding)

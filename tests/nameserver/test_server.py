@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from skyrocketmq.config import NamesrvConfig, read_properties
 from skyrocketmq.errors import ConfigError, RequestTimeout
 from skyrocketmq.model import DataVersion, TopicConfig
-from skyrocketmq.nameserver import NameServer
-from skyrocketmq.nameserver.server import BROKER_SILENT_MS, SCAN_EVERY_S
+from skyrocketmq.nameserver import NameServer, kv_config
+from skyrocketmq.nameserver.server import BROKER_SILENT_S, SCAN_EVERY_S
 from skyrocketmq.net import Client
+from skyrocketmq.ports import Clock, Link
 from skyrocketmq.testing import ManualClock
+from skyrocketmq.wire import json_dialect
 from skyrocketmq.wire.bodies_routes import decode_cluster_info, decode_route
 from skyrocketmq.wire.bodies_tables import TopicConfigTable
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
@@ -91,14 +95,14 @@ def registered(topics: Iterable[str], *, counter: int) -> RegisterBrokerBody:
 
 @asynccontextmanager
 async def name_server(
-    directory: Path, *, clock: ManualClock | None = None, order_message_enable: bool = False
+    directory: Path, *, clock: Clock | None = None, link: Link | None = None, **changes: Any
 ) -> AsyncIterator[NameServer]:
     config = NamesrvConfig(
         kv_config_path=directory / "kv" / "kvConfig.json",
         config_store_path=directory / "namesrv.properties",
-        order_message_enable=order_message_enable,
+        **changes,
     )
-    async with NameServer.open(config, host="127.0.0.1", port=0, clock=clock) as server:
+    async with NameServer.open(config, host="127.0.0.1", port=0, clock=clock, link=link) as server:
         yield server
 
 
@@ -310,6 +314,15 @@ async def test_the_configuration_is_read_changed_and_protected(tmp_path: Path) -
         assert b"orderMessageEnable=true" in (tmp_path / "namesrv.properties").read_bytes()
         refused = await peer.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"kvConfigPath=/etc/passwd\n")
         assert refused.code == ResponseCode.NO_PERMISSION
+        for line in (
+            b"listenPort=1234\n",
+            b"bindAddress=127.0.0.9\n",
+            b"tls.server.mode=disabled\n",
+            b"rocketmqHome=/tmp\n",
+        ):
+            refused = await peer.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"orderMessageEnable=false\n" + line)
+            assert "not changed by a request" in (refused.remark or "")
+        assert read_properties((await peer.ok(RequestCode.GET_NAMESRV_CONFIG)).body) == after
         bad = await peer.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"orderMessageEnable=perhaps\n")
         assert bad.code == ResponseCode.SYSTEM_ERROR
         assert "true or false" in (bad.remark or "")
@@ -342,13 +355,27 @@ async def test_a_silent_broker_expires_with_its_connection(tmp_path: Path) -> No
     async with name_server(tmp_path, clock=clock) as server, Client() as broker, Client() as consumer:
         await Peer(server.address, broker).register("T")
         connection = await broker.connect(server.address, 5)
-        await clock.advance(BROKER_SILENT_MS / 1000 - SCAN_EVERY_S)
+        await clock.advance(BROKER_SILENT_S - SCAN_EVERY_S)
         assert server.tables.find_route("T") is not None
         await clock.advance(2 * SCAN_EVERY_S)
         assert server.tables.find_route("T") is None
         async with asyncio.timeout(5):
             await connection.closed
         assert (await Peer(server.address, consumer).route("T")).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+@pytest.mark.parametrize("set_by_s", [600, -600])
+async def test_a_clock_that_is_set_makes_no_broker_silent_and_keeps_no_silent_one(
+    tmp_path: Path, set_by_s: int
+) -> None:
+    clock = ManualClock()
+    async with name_server(tmp_path, clock=clock) as server, Client() as broker:
+        await Peer(server.address, broker).register("T")
+        clock.set_wall(set_by_s)
+        await clock.advance(BROKER_SILENT_S - SCAN_EVERY_S)
+        assert server.tables.find_route("T") is not None
+        await clock.advance(2 * SCAN_EVERY_S)
+        assert server.tables.find_route("T") is None
 
 
 async def test_asking_for_the_data_version_keeps_a_broker_alive(tmp_path: Path) -> None:
@@ -358,7 +385,7 @@ async def test_asking_for_the_data_version_keeps_a_broker_alive(tmp_path: Path) 
         peer = Peer(server.address, client)
         await peer.register("T")
         for _ in range(4):
-            await clock.advance(BROKER_SILENT_MS / 1000 - 2 * SCAN_EVERY_S)
+            await clock.advance(BROKER_SILENT_S - 2 * SCAN_EVERY_S)
             await peer.ok(RequestCode.QUERY_DATA_VERSION, ext, body=b'{"counter":1,"timestamp":7}')
         assert server.tables.find_route("T") is not None
 
@@ -368,3 +395,86 @@ async def test_a_request_without_an_answer_times_out_at_the_caller_only(tmp_path
         with pytest.raises(RequestTimeout, match="9999"):
             await client.request(server.address, Frame(9999), 0.05)
         assert await Peer(server.address, client).topics() == []
+
+
+# ---------------------------------------------------------------------------------------------------------- limits
+
+
+async def test_a_broken_data_version_is_the_askers_mistake(peer: Peer, caplog: pytest.LogCaptureFixture) -> None:
+    ext: dict[str, str | None] = {"brokerName": "broker-a", "brokerAddr": ADDRESS, "clusterName": "C"}
+    for body in (b"", b"{", b"[1]", b'{"counter":"many"}', b"\xff\xfe"):
+        answer = await peer.ask(RequestCode.QUERY_DATA_VERSION, ext, body=body)
+        assert (answer.code, "cannot be read" in (answer.remark or "")) == (ResponseCode.SYSTEM_ERROR, True)
+    assert "Traceback" not in caplog.text
+
+
+async def test_a_route_has_no_more_queues_than_a_client_can_hold(tmp_path: Path) -> None:
+    async with name_server(tmp_path) as server, Client() as client:
+        peer = Peer(server.address, client)
+        table = {"T": TopicConfig(topic_name="T", read_queue_nums=2**31 - 1, write_queue_nums=-5)}
+        topics = TopicConfigTable(data_version=DataVersion(timestamp=1, counter=1), topic_config_table=table)
+        ext: dict[str, str | None] = {"brokerName": "b", "brokerAddr": ADDRESS, "clusterName": "C", "brokerId": "0"}
+        await peer.ok(RequestCode.REGISTER_BROKER, ext, body=encode_registration(RegisterBrokerBody(topics=topics)))
+        (queues,) = decode_route((await peer.route("T")).body).queue_datas
+        assert (queues.read_queue_nums, queues.write_queue_nums) == (65_536, 0)
+
+
+def kv_entry(key: str, value: str = "", namespace: str = "ORDER_TOPIC_CONFIG") -> dict[str, str | None]:
+    return {"namespace": namespace, "key": key, "value": value}
+
+
+async def test_key_value_settings_are_limited_and_registrations_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kv_config, "TABLE_BYTES_MAX", 3 * kv_config.ENTRY_BYTES_MAX)
+    monkeypatch.setattr(kv_config, "ENTRIES_MAX", 10)
+    large = "x" * (kv_config.ENTRY_BYTES_MAX - 100)
+    async with name_server(tmp_path) as server, Client() as client:
+        peer = Peer(server.address, client)
+        refused = await peer.ask(RequestCode.PUT_KV_CONFIG, kv_entry("huge", "x" * 200_000))
+        assert (refused.code, "may have" in (refused.remark or "")) == (ResponseCode.SYSTEM_ERROR, True)
+        for number in range(3):
+            await peer.ok(RequestCode.PUT_KV_CONFIG, kv_entry(f"large-{number}", large))
+        await peer.ok(RequestCode.PUT_KV_CONFIG, kv_entry("large-0", large))  # in the place of what was there
+        refused = await peer.ask(RequestCode.PUT_KV_CONFIG, kv_entry("large-3", large))
+        assert "delete some" in (refused.remark or "")
+        await peer.ok(RequestCode.DELETE_KV_CONFIG, kv_entry("large-0"))
+        for number in range(4):
+            await peer.ok(RequestCode.PUT_KV_CONFIG, kv_entry(f"small-{number}"))
+        for number in range(2):  # an emptied namespace still exists, and counts
+            await peer.ok(RequestCode.PUT_KV_CONFIG, kv_entry("k", namespace=f"N{number}"))
+            await peer.ok(RequestCode.DELETE_KV_CONFIG, kv_entry("k", namespace=f"N{number}"))
+        refused = await peer.ask(RequestCode.PUT_KV_CONFIG, kv_entry("k", namespace="N3"))
+        assert "11 key-value settings" in (refused.remark or "")
+        assert len(json.loads((await peer.register("T")).body)["table"]) == 6
+    async with name_server(tmp_path) as server, Client() as client:  # what is read from the file counts the same
+        refused = await Peer(server.address, client).ask(RequestCode.PUT_KV_CONFIG, kv_entry("k", namespace="N3"))
+        assert "11 key-value settings" in (refused.remark or "")
+
+
+async def test_an_order_config_from_elsewhere_that_fits_no_answer_breaks_no_registration(tmp_path: Path) -> None:
+    (tmp_path / "kv").mkdir()
+    table = {"configTable": {"ORDER_TOPIC_CONFIG": {f"T{n}": "b" * 1_000_000 for n in range(17)}}}
+    (tmp_path / "kv" / "kvConfig.json").write_text(json.dumps(table))
+    async with name_server(tmp_path) as server, Client() as client:
+        peer = Peer(server.address, client)
+        answer = await peer.register("T")
+        assert (answer.code, answer.body) == (ResponseCode.SUCCESS, b"")
+        refused = await peer.ask(RequestCode.PUT_KV_CONFIG, kv_entry("one more", "x"))
+        assert "delete some" in (refused.remark or "")
+        await peer.ok(RequestCode.DELETE_KV_CONFIG, kv_entry("T0"))
+
+
+async def test_settings_are_encoded_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[str] = []
+    write = json_dialect.write
+
+    def noting(value: Any) -> bytes:
+        threads.append(threading.current_thread().name)
+        return write(value)
+
+    monkeypatch.setattr(json_dialect, "write", noting)
+    async with name_server(tmp_path) as server, Client() as client:
+        await Peer(server.address, client).ok(RequestCode.PUT_KV_CONFIG, kv_entry("T", "b:4"))
+    assert [name for name in threads if not name.startswith("disk")] == []
+    assert threads

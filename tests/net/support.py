@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from skyrocketmq.net import Connection, Dispatcher, Server
 from skyrocketmq.wire.frames import Frame, FrameDecoder, encode_frame
+from tests.waiting import until as until
 
 ECHO = 1001
 SLOW = 1002  # answers when the test lets it
@@ -32,14 +32,6 @@ def open_descriptors() -> set[str]:
         if target not in loops_own:
             found.add(f"{name} -> {target}")
     return found
-
-
-async def until(condition: Callable[[], object], *, seconds: float = 5.0) -> None:
-    """Wait for a condition that the network brings about."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "what was waited for did not happen"
-        await asyncio.sleep(0.005)
 
 
 class EchoService:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 
 import pytest
 
@@ -26,8 +27,8 @@ async def test_requests_to_one_address_share_one_connection() -> None:
 
 
 async def test_nobody_listening_is_an_error_that_names_the_address() -> None:
-    with bind(*LOOPBACK) as sock:
-        port = sock.getsockname()[1]
+    with closing(bind(*LOOPBACK)) as bound:
+        port = bound.port
     async with Client() as client:
         with pytest.raises(ConnectFailed, match=f"no connection to 127.0.0.1:{port}"):
             await client.request(f"127.0.0.1:{port}", Frame(ECHO), 3)

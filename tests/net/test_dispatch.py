@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from skyrocketmq.errors import SystemBusy, broker_error
+from skyrocketmq.errors import ProtocolError, SystemBusy, broker_error
 from skyrocketmq.net import Client, Connection, Dispatcher, Server
 from skyrocketmq.net.dispatch import REPLY_BYTES_TOGETHER_MAX
 from skyrocketmq.wire.frames import Encoding, Frame, encode_frame
@@ -105,6 +105,21 @@ async def test_a_handler_that_raises_is_answered_with_code_1_and_says_where(capl
     assert (later.remark or "").startswith("KeyError: 'later', at fail_later line ")
     assert at_once.encoding is Encoding.JSON
     assert [record.message for record in caplog.records].count("request failed") == 2
+
+
+async def test_what_a_peer_got_wrong_is_answered_so_and_logged_without_a_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def read(frame: Frame, connection: Connection) -> Frame:
+        raise ProtocolError("a body of 3 bytes where a table belongs")
+
+    dispatcher = Dispatcher()
+    dispatcher.register(1, read)
+    async with await Server.start(LOOPBACK, dispatcher) as server, Client() as client:
+        answer = await client.request(address_of(server), Frame(1, body=b"abc"), 3)
+    assert (answer.code, answer.remark) == (1, "request 1 is not understood: a body of 3 bytes where a table belongs")
+    (logged,) = [record for record in caplog.records if record.message == "request not understood"]
+    assert logged.exc_info is None
 
 
 async def test_a_broker_error_is_answered_with_its_own_code_and_remark() -> None:

@@ -27,8 +27,9 @@ async def test_a_server_closes_a_connection_that_is_idle_for_120_seconds() -> No
 
 async def test_reads_keep_a_connection_even_half_a_frame() -> None:
     clock = ManualClock()
-    frame = encode_frame(Frame(ECHO))
-    async with await Server.start(LOOPBACK, EchoService().dispatcher, clock=clock) as server, raw_peer(server) as peer:
+    frame, patient = encode_frame(Frame(ECHO)), ServerOptions(frame_s=1000)
+    server = await Server.start(LOOPBACK, EchoService().dispatcher, clock=clock, options=patient)
+    async with server, raw_peer(server) as peer:
         for byte in frame[:5]:
             peer.send_bytes(bytes([byte]))
             await asyncio.sleep(0.01)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import closing
 
 import pytest
 
@@ -11,18 +12,18 @@ from tests.net.support import ECHO, EchoService
 
 
 def test_port_0_finds_three_free_ports_that_belong_together() -> None:
-    sockets = bind_three("127.0.0.1", 0)
+    three = bind_three("127.0.0.1", 0)
     try:
-        port = sockets[0].getsockname()[1]
-        assert [sock.getsockname()[1] for sock in sockets] == [port, port - 2, port + 1]
+        port = three[0].port
+        assert [bound.port for bound in three] == [port, port - 2, port + 1]
     finally:
-        for sock in sockets:
-            sock.close()
+        for bound in three:
+            bound.close()
 
 
 def test_three_ports_are_all_claimed_or_none_is() -> None:
     main, fast, replication = bind_three("127.0.0.1", 0)
-    port = main.getsockname()[1]
+    port = main.port
     main.close()
     fast.close()
     try:
@@ -35,8 +36,8 @@ def test_three_ports_are_all_claimed_or_none_is() -> None:
 
 
 def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
-    with bind("127.0.0.1", 0) as sock:
-        port = sock.getsockname()[1]
+    with closing(bind("127.0.0.1", 0)) as bound:
+        port = bound.port
         with pytest.raises(NetError, match=f"cannot listen on 127.0.0.1:{port}"):
             bind("127.0.0.1", port)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +9,13 @@ from hypothesis import strategies as st
 from skyrocketmq.net.rest import Budget, Rest, needed_bytes
 
 MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Somebody:
+    """Who keeps bytes."""
+
+    host: bytes = b"10.0.0.1"
 
 
 def test_it_pays_to_look_again_when_the_length_the_header_word_or_the_frame_is_there() -> None:
@@ -20,7 +28,7 @@ def test_it_pays_to_look_again_when_the_length_the_header_word_or_the_frame_is_t
 @given(pieces=st.lists(st.binary(min_size=1, max_size=5), min_size=1))
 def test_pieces_come_back_whole_and_only_once_there_are_enough(pieces: list[bytes]) -> None:
     whole = b"".join(pieces)
-    rest = Rest(Budget(MIB))
+    rest = Rest(Budget(MIB), Somebody())
     rest.keep(b"", len(whole))
     got = [rest.add(piece) for piece in pieces]
     assert got == [b""] * (len(pieces) - 1) + [whole]
@@ -29,7 +37,7 @@ def test_pieces_come_back_whole_and_only_once_there_are_enough(pieces: list[byte
 
 def test_a_large_frame_in_small_pieces_is_joined_once() -> None:
     piece = bytes(4096)
-    rest = Rest(Budget(MIB))
+    rest = Rest(Budget(MIB), Somebody())
     rest.keep(piece, 16 * MIB)
     started_at = time.process_time()
     while not (whole := rest.add(piece)):
@@ -39,7 +47,7 @@ def test_a_large_frame_in_small_pieces_is_joined_once() -> None:
 
 
 def test_held_bytes_wait_for_their_reader_however_many_come() -> None:
-    rest = Rest(Budget(MIB))
+    rest = Rest(Budget(MIB), Somebody())
     rest.hold(b"abc")
     assert rest.is_held
     assert rest.add(bytes(MIB)) == b""
@@ -48,8 +56,8 @@ def test_held_bytes_wait_for_their_reader_however_many_come() -> None:
 
 
 def test_what_is_kept_of_large_frames_counts_against_the_budget_until_it_is_taken() -> None:
-    budget = Budget(3 * MIB)
-    first, second, small = Rest(budget), Rest(budget), Rest(budget)
+    budget: Budget[Somebody] = Budget(3 * MIB)
+    first, second, small = (Rest(budget, Somebody()) for _ in range(3))
     small.keep(bytes(1000), 2000)
     assert budget.used_bytes == 0
     first.keep(bytes(MIB), 16 * MIB)
@@ -63,3 +71,18 @@ def test_what_is_kept_of_large_frames_counts_against_the_budget_until_it_is_take
     second.take()
     second.take()
     assert budget.used_bytes == 0
+
+
+def test_who_has_to_go_is_the_oldest_frame_of_the_host_that_holds_most() -> None:
+    budget: Budget[Somebody] = Budget(8 * MIB)
+    honest, first, second = Somebody(b"honest"), Somebody(b"greedy"), Somebody(b"greedy")
+    budget.add(honest, 3 * MIB)
+    budget.add(first, 2 * MIB)
+    budget.add(second, 2 * MIB)
+    budget.add(honest, 1 * MIB + MIB // 2)
+    assert budget.heaviest() is honest
+    budget.add(second, 1 * MIB)
+    assert budget.heaviest() is first
+    assert budget.is_exceeded
+    budget.give_back(first)
+    assert budget.used_bytes == 7 * MIB + MIB // 2

@@ -68,7 +68,7 @@ async def test_the_mode_decides_which_connections_are_served(mode: TlsMode | Non
     served = {(None, False), (TlsMode.DISABLED, False), (TlsMode.PERMISSIVE, False), (TlsMode.PERMISSIVE, True)}
     served |= {(TlsMode.ENFORCING, True)}
     async with await Server.start(LOOPBACK, EchoService().dispatcher, tls=server_tls) as server:
-        client_tls = ClientTls() if encrypted else None
+        client_tls = ClientTls(verify=False) if encrypted else None
         if (mode, encrypted) in served:
             assert await ask(server, client_tls) == (b"hello", encrypted)
         else:
@@ -78,14 +78,16 @@ async def test_the_mode_decides_which_connections_are_served(mode: TlsMode | Non
 
 async def test_plain_and_encrypted_clients_share_a_permissive_port() -> None:
     async with await Server.start(LOOPBACK, EchoService().dispatcher, tls=ServerTls()) as server:
-        outcomes = await asyncio.gather(*[ask(server, ClientTls() if n % 2 else None, b"%d" % n) for n in range(10)])
+        outcomes = await asyncio.gather(
+            *[ask(server, ClientTls(verify=False) if n % 2 else None, b"%d" % n) for n in range(10)]
+        )
     assert outcomes == [(b"%d" % n, n % 2 == 1) for n in range(10)]
 
 
 async def test_large_frames_and_many_small_ones_pass_through_tls() -> None:
     async with (
         await Server.start(LOOPBACK, EchoService().dispatcher, tls=ServerTls()) as server,
-        Client(tls=ClientTls()) as client,
+        Client(tls=ClientTls(verify=False)) as client,
     ):
         large = client.request(address_of(server), Frame(BIG, ext={"size": str(15 * MIB)}), 10)
         body = bytes(range(256)) * 16 * 1024
@@ -101,7 +103,7 @@ async def test_answers_that_come_later_are_encrypted_too() -> None:
     service = EchoService()
     async with (
         await Server.start(LOOPBACK, service.dispatcher, tls=ServerTls()) as server,
-        Client(tls=ClientTls()) as client,
+        Client(tls=ClientTls(verify=False)) as client,
     ):
         frame = Frame(SLOW, body=b"later", encoding=Encoding.BINARY)
         request = asyncio.create_task(client.request(address_of(server), frame, 5))
@@ -134,10 +136,17 @@ async def test_a_client_that_checks_names_refuses_the_wrong_one(files: Certifica
     async with await Server.start(
         LOOPBACK, EchoService().dispatcher, tls=ServerTls(certificate_path=elsewhere)
     ) as server:
-        trusts = ClientTls(verify=True, trust_path=tmp_path / "ca.pem")
+        trusts = ClientTls(trust_path=tmp_path / "ca.pem", check_hostname=False)
         assert await ask(server, trusts) == (b"hello", True)
         with pytest.raises(NetError, match=r"127\.0\.0\.1"):
-            await ask(server, ClientTls(verify=True, trust_path=tmp_path / "ca.pem", check_hostname=True))
+            await ask(server, ClientTls(trust_path=tmp_path / "ca.pem"))
+
+
+async def test_a_client_that_is_told_nothing_checks_and_says_how_not_to() -> None:
+    async with await Server.start(LOOPBACK, EchoService().dispatcher, tls=ServerTls()) as server:
+        with pytest.raises(NetError, match=r"CERTIFICATE_VERIFY_FAILED.*ClientTls\(verify=False\)"):
+            await ask(server, ClientTls())
+        assert await ask(server, ClientTls(verify=False)) == (b"hello", True)
 
 
 @pytest.mark.parametrize("auth", list(ClientAuth))
@@ -211,7 +220,7 @@ async def test_an_encrypted_key_is_read_with_its_password_and_never_asked_for(tm
     certificate_path.write_bytes(issued.cert_chain_pems[0].bytes())
     locked = ServerTls(certificate_path=certificate_path, key_path=key_path, key_password="secret")
     async with await Server.start(LOOPBACK, EchoService().dispatcher, tls=locked) as server:
-        assert await ask(server, ClientTls()) == (b"hello", True)
+        assert await ask(server, ClientTls(verify=False)) == (b"hello", True)
     assert "secret" not in repr(locked)
     with pytest.raises(ConfigError):
         ServerTls(certificate_path=certificate_path, key_path=key_path).load()
@@ -234,14 +243,14 @@ async def test_garbage_after_a_tls_hello_closes_that_connection_only() -> None:
         async with raw_peer(server) as bad:
             bad.send_bytes(b"\x16\x03\x01\x00\x05hello" * 100)
             assert await bad.is_hung_up()
-        assert await ask(server, ClientTls()) == (b"hello", True)
+        assert await ask(server, ClientTls(verify=False)) == (b"hello", True)
 
 
 async def test_a_client_gives_up_on_a_server_that_does_not_speak_tls() -> None:
     clock = ManualClock()
     mute = await asyncio.start_server(lambda reader, writer: writer.close(), *LOOPBACK)
     port = mute.sockets[0].getsockname()[1]
-    async with Client(tls=ClientTls(), clock=clock, options=ClientOptions(connect_timeout_s=3)) as client:
+    async with Client(tls=ClientTls(verify=False), clock=clock, options=ClientOptions(connect_timeout_s=3)) as client:
         with pytest.raises(NetError):
             await client.request(f"127.0.0.1:{port}", Frame(ECHO), 10)
     mute.close()
@@ -260,7 +269,7 @@ async def test_a_client_leaves_a_server_that_does_not_answer_its_hello() -> None
 
     server = await asyncio.start_server(mute, *LOOPBACK)
     port = server.sockets[0].getsockname()[1]
-    async with Client(tls=ClientTls(), clock=clock, options=ClientOptions(connect_timeout_s=3)) as client:
+    async with Client(tls=ClientTls(verify=False), clock=clock, options=ClientOptions(connect_timeout_s=3)) as client:
         request = asyncio.create_task(client.request(f"127.0.0.1:{port}", Frame(ECHO), 60))
         assert (await heard.get())[0] == 0x16
         await clock.advance(3)
@@ -274,16 +283,16 @@ async def test_a_client_leaves_a_server_that_does_not_answer_its_hello() -> None
 async def test_a_server_without_a_certificate_of_its_own_may_ask_for_its_clients(files: Certificates) -> None:
     server_tls = ServerTls(client_auth=ClientAuth.REQUIRE, trust_path=files.authority)
     async with await Server.start(LOOPBACK, EchoService().dispatcher, tls=server_tls) as server:
-        assert await ask(server, ClientTls(certificate_path=files.client)) == (b"hello", True)
+        assert await ask(server, ClientTls(verify=False, certificate_path=files.client)) == (b"hello", True)
         with pytest.raises(NetError):
-            await ask(server, ClientTls())
+            await ask(server, ClientTls(verify=False))
 
 
 async def test_a_slow_reader_behind_tls_is_held_back_too() -> None:
     options = ServerOptions(write_high_bytes=256 * 1024, write_low_bytes=64 * 1024)
     service = EchoService()
     async with await Server.start(LOOPBACK, service.dispatcher, tls=ServerTls(), options=options) as server:
-        client_context = ClientTls().context()
+        client_context = ClientTls(verify=False).context()
         reader, writer = await asyncio.open_connection(*address_of(server).split(":"), ssl=client_context)
         from skyrocketmq.wire.frames import encode_frame
 

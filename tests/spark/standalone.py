@@ -13,7 +13,8 @@ from pathlib import Path
 import pyspark
 
 from skyrocketmq.spark.java import find_java
-from tests.interop.processes import Process, free_port
+from tests.interop.processes import Process
+from tests.ports import free_port
 
 SPARK_HOME = Path(pyspark.__file__).parent
 READY_TIMEOUT_S = 90.0

@@ -81,6 +81,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> It
             "securityToken": "token-of-pipeline",
             "tls": "true",
             "tlsVerify": "true",
+            "tlsCheckHostname": "true",
             "tlsTrustPath": str(paths["authority"]),
             "tlsCertificatePath": str(paths["client"]),
             "tlsKeyPath": str(paths["client"]),

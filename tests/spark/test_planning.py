@@ -77,8 +77,8 @@ def test_a_limit_in_bytes_is_kept_but_for_one_message(
     taken = sum((near[queue] - starts[queue]) * mean[queue] for queue in QUEUES)
     if sum(count for _, count in spans):
         assert any(near[queue] > starts[queue] for queue in QUEUES)
-    # Shares are whole messages: what rounding gives to a queue with large ones is at most one message each.
-    assert taken <= bytes_max + sum(sizes)
+    # Shares are whole messages: rounding gives a queue one more at most, and so does the rule that none starves.
+    assert taken <= bytes_max + 2 * sum(sizes)
 
 
 def test_what_the_queue_does_not_have_is_lost_or_left_out() -> None:

@@ -75,6 +75,25 @@ def test_messages_are_those_of_the_log_in_parts_of_any_size(made: tuple[Path, li
     assert len(partitions) >= min(len(records) // 10, 5) if part_bytes < 1 << 30 else len(partitions) == 1
 
 
+@pytest.mark.parametrize("part_bytes", [1_000, 1 << 30])
+async def test_numbers_that_a_power_cut_made_queues_skip_hide_nothing(tmp_path: Path, part_bytes: int) -> None:
+    disk, clock = LocalDisk(), ManualClock()
+    async with open_store(disk, config_of(tmp_path), clock=clock) as store:
+        await put_many(store, clock, 40)
+        for queue in store.queues:  # as a start after a power cut does; files hold 50 numbers
+            queue.skip_to(queue.max_offset + 130)
+            store.queues.mark_dirty(queue)
+        await put_many(store, clock, 40, first=40)
+        for queue in store.queues:
+            queue.skip_to(queue.max_offset + 64)
+            store.queues.mark_dirty(queue)
+    records = [each for each in read_log(disk, tmp_path, sizes_of(config_of(tmp_path)))[0] if each.topic == "Orders"]
+    disk.close()
+    assert len(records) == 40
+    rows = read_rows(tmp_path, subscribe="Orders", partitionBytes=part_bytes)
+    assert sorted(row["log_offset"] for row in rows) == [record.log_offset for record in records]
+
+
 def test_topics_are_read_through_their_queues(made: tuple[Path, list[Record]]) -> None:
     root, records = made
     rows = read_rows(root, subscribe="Rare, Payments", partitionBytes=5_000)

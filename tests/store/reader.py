@@ -9,8 +9,10 @@ from __future__ import annotations
 import struct
 import zlib
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from skyrocketmq.ports import Disk
 
@@ -81,12 +83,13 @@ def check_store(
     `deleted` are topics whose queues were deleted: the log still has their records.
     """
     assert not disk.exists(root / "abort"), "a closed store is not marked as in use"
-    assert disk.read(root / "lock") == b"lock"
+    assert disk.read(root / "lock").startswith(b"SkyRocketMQ ")
     records, end = read_log(disk, root, sizes)
     queues = read_queues(disk, root, sizes)
     check_queues(
         [record for record in records if record.topic not in deleted],
         {name: cells for name, cells in queues.items() if name[0] not in deleted},
+        read_ended(disk, root),
     )
     if has_index:
         check_index(disk, root, sizes, records)
@@ -230,9 +233,24 @@ def read_cells(disk: Disk, directory: Path, sizes: Sizes) -> list[tuple[int, int
     return cells
 
 
+def read_ended(disk: Disk, root: Path) -> dict[tuple[str, int], int]:
+    """Where the queues of deleted topics ended."""
+    data = disk.read(root / "ended") if disk.exists(root / "ended") else b""
+    ended: dict[tuple[str, int], int] = {}
+    while len(data) >= 32:
+        crc, number, queue_id, length = struct.unpack_from(">IqiH", data)
+        if zlib.crc32(data[4 : 18 + length]) != crc:  # it was being written when the power was lost
+            data = data[32:]
+            continue
+        ended[data[18 : 18 + length].decode(), queue_id] = number
+        data = data[-(-(18 + length) // 32) * 32 :]
+    return ended
+
+
 def check_queues(
     records: list[Record],
     queues: dict[tuple[str, int], list[tuple[int, int, int]]],
+    ended: Mapping[tuple[str, int], int] = MappingProxyType({}),
     *,
     delays_ms: tuple[int, ...] = (1_000, 5_000, 10_000, 30_000),
 ) -> None:
@@ -249,17 +267,19 @@ def check_queues(
                 numbered.clear()
             numbered[record.queue_offset] = (record.log_offset, record.total, tags_code)
     for name, numbered in expected.items():
-        offsets = sorted(numbered)
-        assert offsets == list(range(offsets[0], offsets[0] + len(offsets))), f"{name} has no gaps"
+        skipped = set(range(max(min(numbered), ended.get(name, 0)), max(numbered))) - set(numbered)
+        assert all(queues[name][offset] == FILLER for offset in skipped), f"{name} has no gaps"
     first = records[0].log_offset if records else 0
     for name, cells in queues.items():
         for offset, cell in enumerate(cells):
             if cell != FILLER and cell[0] >= first:
                 assert expected[name][offset] == cell, f"{name} at {offset}"
         for offset in expected[name]:
-            assert offset < len(cells), f"{name} lacks {offset}"
+            if offset >= ended.get(name, 0):  # what was deleted has no place
+                assert offset < len(cells), f"{name} lacks {offset}"
+                assert cells[offset] != FILLER, f"{name} has nothing at {offset}"
     for name, numbered in expected.items():
-        assert name in queues or not numbered, f"{name} is missing"
+        assert name in queues or max(numbered, default=-1) < ended.get(name, 0), f"{name} is missing"
 
 
 # --------------------------------------------------------------------------------------------------------------- index

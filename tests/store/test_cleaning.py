@@ -360,8 +360,11 @@ async def test_a_queue_whose_messages_are_all_gone_goes_on_with_its_next_number_
         assert (store.min_offset("Rare", 0), store.max_offset("Rare", 0)) == (1, 1)
     disk = disk.after_power_loss()
     async with open_store(disk, clock=clock) as store:
-        assert store.max_offset("Rare", 0) == 1
-        assert put_ok(store, new_message("Rare", 0)).queue_offset == 1
+        skipped = store.max_offset(
+            "Rare", 0
+        )  # numbers that were reserved for messages, which a power cut may have taken
+        assert skipped > 1
+        assert put_ok(store, new_message("Rare", 0)).queue_offset == skipped
 
 
 async def test_a_queue_whose_messages_are_all_gone_keeps_its_number_when_its_files_are_lost_too() -> None:

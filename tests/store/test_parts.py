@@ -16,7 +16,7 @@ from skyrocketmq.store.checkpoint import CheckpointTimes, load_checkpoint, save_
 from skyrocketmq.store.cold_reads import ColdRange, ColdReads, Pending, Steps
 from skyrocketmq.store.file_rows import directory_for, file_name, load_row
 from skyrocketmq.store.index import time_name
-from skyrocketmq.store.key_hash import COUNTERS, TopicKeys
+from skyrocketmq.store.key_hash import TopicKeys
 from skyrocketmq.store.open_files import OpenFiles
 from skyrocketmq.store.statuses import RunningState
 from skyrocketmq.store.threads import run_to_end
@@ -48,38 +48,12 @@ def test_the_hash_of_any_key_is_java_s(topic: str, key: str) -> None:
     )
 
 
-@given(st.text(min_size=1, max_size=20), st.integers(0, 1 << 60))
-def test_the_pieces_of_a_unique_id_add_up_to_its_hash(topic: str, number: int) -> None:
-    keys = TopicKeys(topic)
-    key = f"{number:020X}{number % 999_999_937:08X}{number % 65536:04X}"
-    assert keys.hash_of(key.encode()) == index_hash(topic, key)
-    prefix = keys.prefixes.get(key[:28].encode())
-    if prefix is not None:
-        assert abs(prefix + COUNTERS[key[28:].encode()]) == index_hash(topic, key)
-
-
-def test_the_tables_of_pieces_do_not_grow_for_ever() -> None:
-    keys = TopicKeys("T")
-    for number in range(5000):
-        keys.hash_of(f"{number:028X}{number % 7:04X}".encode())
-    assert len(keys.prefixes) <= 4096
-
-
 def test_the_one_hash_without_an_absolute_value_counts_as_0() -> None:
     # Found by search: Java's hash of "T#<key>" is -2^31 for this key.
     target = -(2**31)
     key = _key_with_hash("T#", target)
     assert java_hash("T#" + key) == target
     assert TopicKeys("T").hash_of(key.encode()) == 0
-
-
-def test_a_beginning_without_an_absolute_value_is_not_kept() -> None:
-    prefix = "A" * 20 + _key_with_hash("T#" + "A" * 20, -(2**31))  # 2^31 stays what it is, however often 31 times
-    topic = TopicKeys("T")
-    key = prefix + "\0\0\0\0"
-    assert java_hash("T#" + key) == -(2**31)
-    for _ in range(2):  # the second time it may be known
-        assert topic.hash_of(key.encode()) == index_hash("T", key)
 
 
 def _key_with_hash(prefix: str, target: int) -> str:

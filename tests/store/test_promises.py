@@ -126,7 +126,7 @@ async def test_a_full_disk_keeps_what_was_acknowledged_and_takes_messages_again_
     flush: FlushDiskType,
 ) -> None:
     config = config_of(flush)
-    disk, clock = memory_disk(capacity_bytes=40_000), ManualClock()
+    disk, clock = memory_disk(capacity_bytes=64_000), ManualClock()
     sender = Sender(flush, disk)
     with suppress(PowerLost):
         async with open_store(disk, config, clock=clock) as store:
@@ -134,7 +134,7 @@ async def test_a_full_disk_keeps_what_was_acknowledged_and_takes_messages_again_
                 assert sender.sent < 200
             assert status is PutStatus.SERVICE_NOT_AVAILABLE
             assert len(sender.acknowledged) > 20
-            disk.capacity_bytes = 200_000
+            disk.capacity_bytes = 224_000
             await clock.advance(11)  # the disk is looked at every ten seconds
             assert await sender.send(store) is PutStatus.PUT_OK
             disk.cut_power()

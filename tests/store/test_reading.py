@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skyrocketmq.config import BrokerRole
+from skyrocketmq.hot import CellLimits
 from skyrocketmq.store import GetResult, GetStatus, MessageStore, Pending
 from skyrocketmq.store.consume_queue import FILLER_SIZE
 from skyrocketmq.testing.clock import ManualClock
@@ -119,7 +120,14 @@ async def test_tighter_limits_hold_for_messages_far_behind() -> None:
     async with open_store(memory_disk(), config) as store:
         for _ in range(10):
             put_ok(store, new_message())
-        store._limits = store._limits.__class__(262144, 32, 65536, 2, memory_bytes=500)
+        store._limits = CellLimits(
+            bytes_max=262144,
+            count_max=32,
+            disk_bytes_max=65536,
+            disk_count_max=2,
+            memory_bytes=500,
+            file_bytes=config.commit_log_file_bytes,
+        )
         old = get(store, 0)
         assert (old.count, old.is_far_behind) == (2, True)
         new = get(store, 8)

@@ -16,7 +16,7 @@ from skyrocketmq.store import MessageStore
 from skyrocketmq.store.recovery import RecoveryWishes, start_by_time
 from skyrocketmq.testing.clock import ManualClock
 from skyrocketmq.testing.disk import FaultyDisk
-from tests.store.reader import Content, read_checkpoint, read_log
+from tests.store.reader import Content, read_checkpoint, read_log, read_records
 from tests.store.support import (
     ROOT,
     check,
@@ -107,7 +107,8 @@ async def test_a_new_store_is_empty_and_makes_its_files_when_needed() -> None:
         await clock.settle()
         assert store.log.max_offset == 0
         assert disk.read(ROOT / "abort") == b""
-    assert disk.list(ROOT) == ["checkpoint", "checkpoint.json", "commitlog", "consumequeue", "index", "lock"]
+    names = ["checkpoint", "checkpoint.json", "commitlog", "consumequeue", "index", "lock", "vouchers"]
+    assert disk.list(ROOT) == names
     assert disk.list(ROOT / "commitlog") == []
     check(disk)
 
@@ -198,17 +199,15 @@ async def test_a_real_disk_gives_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("filler", [b"\0", b"\xff"], ids=["zeros", "garbage"])
 async def test_a_last_record_torn_at_any_byte_is_cut(filler: bytes) -> None:
-    disk = await crashed(store_config(commit_log_file_bytes=16384), count=8)
     config = store_config(commit_log_file_bytes=16384)
-    last = read_log(disk, ROOT, sizes_of(config), until_bad=True)[0][-1]
-    whole = disk.read(log_path(0))
+    left = await crashed(config, count=8)
+    left.unlink(ROOT / "checkpoint.json")
+    left.unlink(ROOT / "checkpoint")
+    left.sync_directory(ROOT)
+    last = read_log(left, ROOT, sizes_of(config), until_bad=True)[0][-1]
     for torn_at in range(last.total):
-        overwrite(disk, log_path(0), 0, whole)
+        disk = left.after_power_loss()
         overwrite(disk, log_path(0), last.log_offset + torn_at, filler * (last.total - torn_at))
-        if not disk.exists(ROOT / "abort"):
-            disk.replace(ROOT / "abort", b"")
-        disk.unlink(ROOT / "checkpoint.json")
-        disk.unlink(ROOT / "checkpoint")
         async with open_store(disk, config) as store:
             end = store.log.max_offset
         if filler == b"\0" or torn_at < last.total - len(last.properties) * 20:  # properties have no checksum
@@ -418,7 +417,7 @@ async def test_a_start_without_the_log_it_had_is_refused_and_changes_nothing(was
     log = {path: disk.read(path) for path in (ROOT / "commitlog" / name for name in disk.list(ROOT / "commitlog"))}
     for path in log:
         disk.unlink(path)
-    with pytest.raises(StoreError, match=r"there is no log in .*commitlog.* remove checkpoint, consumequeue and index"):
+    with pytest.raises(StoreError, match=r"there is no log in .*commitlog.* remove checkpoint and checkpoint.json"):
         async with open_store(disk):
             pass
     for path, data in log.items():  # its directory is mounted again
@@ -499,17 +498,17 @@ async def test_a_snapshot_beyond_the_log_is_ignored() -> None:
 # --------------------------------------------------------------------------------------------------- deleted and reborn
 
 
-async def test_a_deleted_topic_begins_again_at_0() -> None:
+async def test_a_deleted_topic_goes_on_where_it_ended() -> None:
     disk = memory_disk()
     async with open_store(disk) as store:
         fill(store, 50)
         await store.delete_topic_queues("T0")
         assert not disk.exists(ROOT / "consumequeue" / "T0")
-        assert store.max_offset("T0", 0) == 0
-        assert put_ok(store, new_message("T0", 0, b"again")).queue_offset == 0
+        assert store.min_offset("T0", 0) == store.max_offset("T0", 0) == 9
+        assert put_ok(store, new_message("T0", 0, b"again")).queue_offset == 9
     async with open_store(disk) as store:
-        assert store.max_offset("T0", 0) == 1
-        assert store.max_offset("T0", 1) == 0
+        assert (store.min_offset("T0", 0), store.max_offset("T0", 0)) == (9, 10)
+        assert store.max_offset("T0", 1) == 8
         assert store.max_offset("T1", 1) == 9
 
 
@@ -526,10 +525,15 @@ async def test_a_topic_that_was_made_again_keeps_its_new_messages_after_a_kill(h
         disk.unlink(ROOT / "checkpoint.json")
         disk.unlink(ROOT / "checkpoint")
     async with open_store(disk) as store:
-        assert store.max_offset("T0", 0) == 3
-        found = await store.read_messages("T0", 0, 0, 9)
+        assert store.max_offset("T0", 0) == 8
+        found = await store.read_messages("T0", 0, 5, 9)
         assert found is not None
-        assert found.count == 3
+        assert [record.body for part in found.parts for record in read_records(bytes(part))] == [
+            b"again 0",
+            b"again 1",
+            b"again 2",
+        ]
+        assert (store.min_offset("T0", 0) == 5) is has_snapshot, "else the log alone tells what there was"
 
 
 async def test_messages_that_come_while_a_topic_is_deleted_are_kept() -> None:
@@ -546,9 +550,9 @@ async def test_messages_that_come_while_a_topic_is_deleted_are_kept() -> None:
         assert not deletion.done()
         await clock.advance(3)
         await deletion
-        assert store.max_offset("T0", 0) == 1
+        assert store.max_offset("T0", 0) == 10
     async with open_store(disk) as store:
-        found = await store.read_messages("T0", 0, 0, 9)
+        found = await store.read_messages("T0", 0, 9, 9)
         assert found is not None
         assert found.count == 1
 
@@ -668,3 +672,48 @@ async def test_a_log_that_grows_fast_gets_its_checkpoint_before_the_minute_is_ov
     disk = disk.after_power_loss(keep=True)
     async with open_store(disk) as store:
         assert store.recovered.dispatched == 5
+
+
+def noted_as_flushed(disk: FaultyDisk) -> int:
+    path = ROOT / "flushed"
+    return int.from_bytes(disk.read(path)[:8], "big") if disk.exists(path) else 0
+
+
+async def test_a_log_of_which_nothing_is_left_behind_its_last_message_goes_on_there() -> None:
+    disk = memory_disk()
+    async with killed_store(disk) as store:
+        fill(store, 10)
+        kept = int(store.log.max_offset)
+        fill(store, 5)
+        await store.flush()
+        end, readable = int(store.log.max_offset), store.max_offset("T0", 0)
+    disk = disk.for_next_process()
+    assert end < 4096
+    overwrite(disk, log_path(0), kept, bytes(end - kept))
+    async with open_store(disk) as store:
+        assert store.log.max_offset == kept
+        assert noted_as_flushed(disk) <= kept
+        assert store.recovered.bad_records == 0
+        assert put_ok(store, new_message("T0", 0, b"next")).queue_offset >= readable
+    check(disk)
+
+
+async def test_a_store_is_begun_anew_by_removing_what_the_refusal_names() -> None:
+    disk = memory_disk()
+    async with killed_store(disk) as store:
+        fill(store, 10)
+        await store.checkpoint()
+    disk = disk.for_next_process()
+    disk.unlink(log_path(0))
+    for name in ("checkpoint", "checkpoint.json"):
+        disk.unlink(ROOT / name)
+    async with killed_store(disk) as store:
+        assert store.log.max_offset == 0
+        assert noted_as_flushed(disk) == 0
+        put_ok(store, new_message("T1", 0, b"first"))
+        end = int(store.log.max_offset)
+    disk = disk.for_next_process()
+    async with open_store(disk) as store:
+        assert store.log.max_offset == end
+        assert store.recovered.bad_records == 0
+    check(disk)

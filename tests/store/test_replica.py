@@ -13,6 +13,7 @@ from skyrocketmq.store.appender import Arrival
 from skyrocketmq.store.replica import LogCopy, NotContinuous
 from skyrocketmq.testing.disk import FaultyDisk
 from tests.store.support import (
+    ROOT,
     check,
     killed_store,
     memory_disk,
@@ -61,7 +62,7 @@ async def test_the_copy_is_the_same_wherever_the_log_is_cut(seed: int) -> None:
             copy.dispatch()
         assert copy.end == len(data) == store.log.whole_offset
         assert b"".join([disk.read(file.path) for file in store.log.files])[: len(data)] == data
-        copy.close()
+        await copy.close()
     assert len(check(disk, SLAVE).records) == 60
 
 
@@ -78,7 +79,7 @@ async def test_a_record_that_has_not_come_whole_is_dropped_at_a_stop_and_comes_a
                 copy.append(begin, [data[begin : begin + size]])
                 copy.dispatch()
                 begin += size
-            copy.close()
+            await copy.close()
             assert store.log.unfinished_bytes == 0
         check(disk, SLAVE)
     assert len(check(disk, SLAVE).records) == 60
@@ -108,7 +109,7 @@ async def test_a_slave_that_loses_power_goes_on_with_the_copy(crash_at: int) -> 
             copy.dispatch()
             rest += size
         assert b"".join([after.read(file.path) for file in store.log.files])[: len(data)] == data
-        copy.close()
+        await copy.close()
     assert len(check(after, SLAVE).records) == 30
 
 
@@ -122,7 +123,7 @@ async def test_an_empty_copy_begins_where_a_file_of_the_master_begins() -> None:
         copy.append(FILE_BYTES, [data[FILE_BYTES : 2 * FILE_BYTES]])
         copy.dispatch()
         assert store.log.min_offset == FILE_BYTES
-        copy.close()
+        await copy.close()
     async with open_store(disk, SLAVE) as store:
         assert store.log.min_offset == FILE_BYTES
         assert store.log.max_offset == 2 * FILE_BYTES
@@ -139,7 +140,7 @@ async def test_pieces_that_do_not_fit_are_refused_and_change_nothing() -> None:
             with pytest.raises(NotContinuous):
                 copy.append(offset, [piece])
         assert copy.end == 1000
-        copy.close()
+        await copy.close()
 
 
 async def test_who_waits_at_a_queue_is_told_of_its_new_messages() -> None:
@@ -157,7 +158,7 @@ async def test_who_waits_at_a_queue_is_told_of_its_new_messages() -> None:
             ("Topic1", 1, 2),
         ]
         store.queue("Topic1", 1).is_watched = False
-        copy.close()
+        await copy.close()
 
 
 async def test_damage_in_the_masters_log_is_copied_and_stepped_over(caplog: pytest.LogCaptureFixture) -> None:
@@ -171,7 +172,7 @@ async def test_damage_in_the_masters_log_is_copied_and_stepped_over(caplog: pyte
             copy.dispatch()
         found = sum(int(store.max_offset(topic, queue)) for topic in store.queues.topics() for queue in (0, 1))
         assert found == 60  # each message behind the damage has its place
-        copy.close()
+        await copy.close()
     assert "damaged" in caplog.text or "bad record" in caplog.text
 
 
@@ -189,7 +190,7 @@ async def test_a_full_disk_refuses_and_the_copy_goes_on_when_there_is_room() -> 
         disk.heal()
         copy.append(FILE_BYTES, [data[FILE_BYTES : 2 * FILE_BYTES]])
         copy.dispatch()
-        copy.close()
+        await copy.close()
     check(disk, SLAVE)
 
 
@@ -205,9 +206,71 @@ async def test_what_came_while_queues_could_not_be_written_is_there_after_a_stop
             copy.dispatch()
         if heals_before_stop:
             disk.heal()
-        copy.close()
+        await copy.close()
     disk.heal()
     async with open_store(disk, SLAVE) as store:
         found = sum(int(store.max_offset(topic, queue)) for topic in store.queues.topics() for queue in (0, 1))
         assert found == 9  # the tenth was not whole
+    check(disk, SLAVE)
+
+
+# ----------------------------------------------------------------------------------- what is bad behind the last record
+
+
+@pytest.mark.parametrize("flushed_files", [1, 2], ids=["in-the-same-file", "in-a-later-file"])
+async def test_a_copy_that_was_begun_anew_and_killed_asks_for_all_that_it_lacks(flushed_files: int) -> None:
+    data = await masters_log(200)
+    disk = memory_disk()
+    async with killed_store(disk, SLAVE) as store:
+        copy = LogCopy(store, disk)
+        for start in range(0, flushed_files * FILE_BYTES, FILE_BYTES):
+            copy.append(start, [data[start : start + FILE_BYTES - 100]])
+            if start + FILE_BYTES < flushed_files * FILE_BYTES:
+                copy.append(copy.end, [data[copy.end : start + FILE_BYTES]])
+        copy.dispatch()
+        await store.flush()
+    disk = disk.for_next_process()
+    for name in disk.list(ROOT / "commitlog"):
+        disk.unlink(ROOT / "commitlog" / name)
+    for name in ("checkpoint", "checkpoint.json"):
+        disk.unlink(ROOT / name)
+    async with killed_store(disk, SLAVE) as store:
+        copy = LogCopy(store, disk)
+        copy.append(0, [data[:2000]])
+        copy.dispatch()
+        whole = int(store.log.whole_offset)
+    disk = disk.for_next_process()
+    async with open_store(disk, SLAVE) as store:
+        copy = LogCopy(store, disk)
+        assert copy.end == whole
+        for start in range(0, len(data), FILE_BYTES):
+            piece = data[max(copy.end, start) : start + FILE_BYTES]
+            copy.append(copy.end, [piece])
+        copy.dispatch()
+        await copy.close()
+    assert len(check(disk, SLAVE).records) == 200
+
+
+@pytest.mark.parametrize("damage", [bytes(40), b"garbage" * 6], ids=["zeros", "garbage"])
+async def test_a_copy_whose_newest_message_is_damaged_asks_for_it_again(damage: bytes) -> None:
+    data = (await masters_log())[:FILE_BYTES]
+    disk = memory_disk()
+    async with killed_store(disk, SLAVE) as store:
+        copy = LogCopy(store, disk)
+        copy.append(0, [data[:3000]])
+        copy.dispatch()
+        await store.flush()
+        newest = copy.last_record()
+        end = copy.end
+    assert newest is not None
+    disk = disk.for_next_process()
+    file = disk.open(ROOT / "commitlog" / f"{0:020}")
+    file.pwrite(damage.ljust(end - newest, damage[-1:]), newest)
+    file.close()
+    async with open_store(disk, SLAVE) as store:
+        copy = LogCopy(store, disk)
+        assert copy.end == newest
+        copy.append(newest, [data[newest:]])
+        copy.dispatch()
+        await copy.close()
     check(disk, SLAVE)

@@ -25,7 +25,7 @@ from skyrocketmq.store import GetStatus, MessageStore, PutStatus
 from skyrocketmq.testing.clock import ManualClock
 from skyrocketmq.testing.disk import PowerLost
 from tests.store.reader import read_record, read_records
-from tests.store.support import ROOT, check, memory_disk, new_message, open_store, store_config
+from tests.store.support import check, memory_disk, new_message, open_store, store_config
 
 T = TypeVar("T")
 LIVES = int(os.environ.get("STORE_LIVES", "60"))
@@ -44,7 +44,7 @@ OLD_HOURS = 100
 
 @dataclass
 class ModelQueue:
-    bodies: list[bytes] = field(default_factory=list)
+    bodies: list[bytes | None] = field(default_factory=list)  # None: a number that nobody gets
     durable: int = 0  # so many from the beginning are promised
     first: int = 0  # those before may have been cleaned away
 
@@ -81,10 +81,28 @@ class StoreLives(RuleBasedStateMachine):
     def reopen(self) -> None:
         self.open()
         for (topic, queue_id), queue in self.queues.items():
-            kept = self.store.max_offset(topic, queue_id)
-            assert queue.durable <= kept <= len(queue.bodies), "nothing promised is missing, nothing is invented"
-            del queue.bodies[kept:]
-            queue.durable = min(queue.durable, kept)
+            begin, end = self.store.min_offset(topic, queue_id), self.store.max_offset(topic, queue_id)
+            assert end >= len(queue.bodies), "a number that was read is given to nobody else"
+            found = self.run(self.read(topic, queue_id))
+            known = queue.bodies + [None] * (end - len(queue.bodies))
+            for offset, body in found.items():
+                assert body == known[offset], "nothing is invented"
+            for offset in range(begin, queue.durable):
+                assert offset in found or known[offset] is None, "nothing promised is missing"
+            queue.bodies = [body if at < begin else found.get(at) for at, body in enumerate(known)]
+
+    async def read(self, topic: str, queue_id: int) -> dict[int, bytes]:
+        """All messages of a queue by their numbers."""
+        found: dict[int, bytes] = {}
+        offset = int(self.store.min_offset(topic, queue_id))
+        while offset < self.store.max_offset(topic, queue_id):
+            result = await self.store.read_messages(topic, queue_id, offset, 8)
+            assert result is not None
+            assert result.status in (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE), (topic, queue_id, offset, result)
+            found |= {record.queue_offset: record.body for record in read_records(result.joined())}
+            assert result.next_offset > offset
+            offset = result.next_offset
+        return found
 
     @rule()
     def stops_in_order(self) -> None:
@@ -148,14 +166,14 @@ class StoreLives(RuleBasedStateMachine):
 
     @rule(files=st.integers(1, 3))
     def cleans(self, files: int) -> None:
-        names = list(self.disk.list(ROOT / "commitlog"))
-        for name in names[:files]:
-            self.disk.set_modified_ms(ROOT / "commitlog" / name, self.clock.now_ms() - OLD_HOURS * 3_600_000)
+        paths = [file.path for file in self.store.log.files]  # not the one that is being reserved
+        for path in paths[:files]:
+            self.disk.set_modified_ms(path, self.clock.now_ms() - OLD_HOURS * 3_600_000)
         try:
             self.run(self.store.cleaner.clean())
         except (StoreError, OSError):
             pass
-        assert len(self.disk.list(ROOT / "commitlog")) >= min(len(names), 1)
+        assert not paths or self.disk.exists(paths[-1]), "the file that is written stays"
 
     @rule(
         operation=st.sampled_from(["allocate", "pwrite", "truncate", "rename", "create", "unlink"]),
@@ -180,7 +198,7 @@ class StoreLives(RuleBasedStateMachine):
         found = self.run(self.store.query(topic, f"k{key}", 64, *EVER))
         bodies = {read_record(bytes(record)).body for record in found.records}
         known = {
-            body for (name, _), queue in self.queues.items() if name == topic for body in queue.bodies
+            body for (name, _), queue in self.queues.items() if name == topic for body in queue.bodies if body
         }  # another key may have the same hash
         assert bodies <= known
         if self.store.refusal is None:  # else keys may wait for the index to be writable
@@ -197,14 +215,9 @@ class StoreLives(RuleBasedStateMachine):
     def every_queue_is_its_list(self) -> None:
         for (topic, queue_id), queue in self.queues.items():
             assert self.store.max_offset(topic, queue_id) == len(queue.bodies)
-            offset = self.store.min_offset(topic, queue_id)
-            while offset < len(queue.bodies):
-                result = self.run(self.store.read_messages(topic, queue_id, offset, 8))
-                assert result is not None
-                assert result.status is GetStatus.FOUND, (topic, queue_id, offset, result)
-                records = read_records(result.joined())
-                assert [record.body for record in records] == queue.bodies[offset : offset + len(records)]
-                offset = result.next_offset  # type: ignore[assignment]
+            begin = self.store.min_offset(topic, queue_id)
+            expected = {at: body for at, body in enumerate(queue.bodies) if at >= begin and body is not None}
+            assert self.run(self.read(topic, queue_id)) == expected
 
     def teardown(self) -> None:
         self.disk.heal()
@@ -234,3 +247,13 @@ def test_a_file_that_two_reserve_at_once_is_not_trusted_after_a_failed_sync_of_e
             lives.loses_power(seed=seed)
         finally:
             lives.teardown()
+
+
+def test_a_file_that_could_not_be_reserved_is_none_of_the_logs_files() -> None:
+    lives = StoreLives()
+    try:
+        lives.meets_a_failed_sync(after=0)
+        lives.is_asked_for_a_key(topic="T0", key=0)
+        lives.cleans(files=1)
+    finally:
+        lives.teardown()

@@ -1,7 +1,8 @@
 """A master and its slave as real processes, killed, stopped and cut off from each other under load.
 
-Each round runs under another combination of flush type and role of the master, has a trouble of its own, and ends with
-the death of the master, which comes back under the next combination. What must hold, whatever happens:
+Each round runs under another combination of flush type and role of the master and has a trouble of its own. In each
+both are killed with SIGKILL: the slave as the trouble, while its master works, or else when its master is dead; the
+master always, and it comes back under the next combination. What must hold, whatever happens:
 
 - a message that was acknowledged is there when its master is back, and is consumed, from either;
 - the moment a synchronous master is dead, all that it acknowledged as replicated can be read from the slave alone;
@@ -9,7 +10,8 @@ the death of the master, which comes back under the next combination. What must 
 - only a synchronous master tells senders of a slave that is late or away;
 - the two logs are the same, byte for byte, and every file of both is in order.
 
-Five rounds, one a combination and one more; CHAOS_ROUNDS for more, CHAOS_SEED for others.
+Four rounds, one a combination; CHAOS_ROUNDS for more, CHAOS_SEED for others. Many rounds are done in stretches, each
+with new stores that are checked in full at its end and counted then: CHAOS_FROM=480 goes on after 480 rounds.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -37,7 +40,9 @@ from tests.interop.ours import Broker, NameServer, running
 from tests.store.reader import Sizes, check_store, read_records
 
 ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "4"))
+FROM = int(os.environ.get("CHAOS_FROM", "0"))
 SEED = int(os.environ.get("CHAOS_SEED", "11"))
+STRETCH = 48  # rounds with the same stores: three times each trouble under each combination
 EVENTS = ("kill the slave", "stop the master", "stop the slave", "cut the link")
 QUEUES = 4
 PRODUCERS = 3
@@ -88,6 +93,10 @@ class Load:
         self._broker = broker
         self._chance = chance
         self._numbers: Iterator[int] = iter(range(10**9))
+
+    @property
+    def acknowledged(self) -> list[str]:
+        return [unique for unique, code in self.answers.items() if code in STORED]
 
     async def run(self) -> None:
         await asyncio.gather(*[self._produce() for _ in range(PRODUCERS)])
@@ -156,6 +165,11 @@ class Reader:
         reader._offsets |= self._offsets
         return reader
 
+    def take_over(self, another: Reader) -> None:
+        """Go on where the other one is, with what it has found."""
+        self.found += another.found
+        self._offsets |= another._offsets
+
     async def read(self) -> None:
         peer = Peer(*await asyncio.open_connection("127.0.0.1", self._broker.port))
         for queue_id in range(QUEUES):
@@ -191,6 +205,7 @@ class Chaos:
         self._at_master = Reader(master)
         self._at_slave = Reader(slave)
         self.load = Load(master, chance)
+        self.kills: Counter[str] = Counter()
         self.waits_s: dict[str, list[float]] = {event: [] for event in (*EVENTS, "kill the master")}
 
     def set_combination(self, combination: Combination) -> None:
@@ -203,11 +218,12 @@ class Chaos:
         loading = asyncio.create_task(self.load.run())
         await self._replicated_again()
         for turn in range(rounds):
-            event = EVENTS[turn % len(EVENTS)]
+            event = EVENTS[(turn + turn // len(COMBINATIONS)) % len(EVENTS)]  # not always under the same combination
             await asyncio.sleep(self._chance.uniform(0.05, 0.2))
             await self._cause(event)
             self.waits_s[event].append(await self._replicated_again())
-            await self._kill_the_master(COMBINATIONS[(turn + 1) % len(COMBINATIONS)])
+            following = COMBINATIONS[(turn + 1) % len(COMBINATIONS)]
+            await self._kill_the_master(following, and_the_slave=event != "kill the slave")
             self.waits_s["kill the master"].append(await self._replicated_again())
         self.load.is_over = True
         await loading
@@ -223,36 +239,50 @@ class Chaos:
             await asyncio.sleep(0.01)
         return wait_s + time.monotonic() - started
 
-    async def _kill_the_master(self, following: Combination) -> None:
+    async def _kill_the_master(self, following: Combination, *, and_the_slave: bool) -> None:
         """And let it come back under another combination, once the promises of the one that it had are checked."""
         before = self._at_slave.another()
         alone = self._at_slave.another()
         await before.read()
-        await asyncio.to_thread(self._master.kill)
+        self._proxy.cut()  # first: of a process that is killed the kernel still delivers what it has sent
+        # A master that answers before its slave has the message is found out by what it answers now.
+        await asyncio.sleep(self._chance.choice((0, self._chance.uniform(0.02, 0.1))))
+        await self._kill(self._master)
         await alone.read()
-        await self._at_slave.read()
+        self._at_slave.take_over(alone)
         self._check_slave_alone(alone, copied=before.found)
-        acknowledged = [unique for unique, code in self.load.answers.items() if code in STORED]
+        acknowledged = self.load.acknowledged
         killed = self.load.combination
+        if and_the_slave:
+            await self._kill(self._slave)
         self.set_combination(following)
-        await asyncio.to_thread(self._master.start)
+        self._proxy.mend()
+        dead = [self._master, self._slave] if and_the_slave else [self._master]
+        await asyncio.gather(*[self._start(broker, self._chance.uniform(0, 0.3)) for broker in dead])
         await self._at_master.read()
         lost = [unique for unique in acknowledged if not self._at_master.found[unique]]
         assert not lost, f"{killed}: {len(lost)} of {len(acknowledged)} acknowledged messages died with the process"
 
+    async def _kill(self, broker: Broker) -> None:
+        await asyncio.to_thread(broker.kill)
+        self.kills["master" if broker is self._master else "slave"] += 1
+
+    async def _start(self, broker: Broker, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        await asyncio.to_thread(broker.start)
+
     async def _cause(self, event: str) -> None:
         master, slave = self._master, self._slave
         if event == "kill the slave":
-            await asyncio.to_thread(slave.kill)
-            await asyncio.sleep(self._chance.uniform(0, 0.5))
-            await asyncio.to_thread(slave.start)
+            await self._kill(slave)
+            await self._start(slave, self._chance.uniform(0, 0.3))
         elif event == "stop the master":
             master.process.pause()
             await asyncio.sleep(self._chance.uniform(0.1, 1))
             master.process.resume()
         elif event == "stop the slave":
             slave.process.pause()
-            await asyncio.sleep(self._chance.choice((0.2, 1.2)))  # shorter and longer than the master waits
+            await asyncio.sleep(self._chance.choice((0.2, 0.8)))  # shorter and longer than the master waits
             slave.process.resume()
         else:
             self._proxy.cut()
@@ -281,25 +311,49 @@ class Chaos:
             await reader.read()
         for found in (at_master.found, at_slave.found, self._at_master.found, self._at_slave.found):
             assert all(count == 1 for count in found.values()), "each was sent once, and is there once"
-            lost = [unique for unique, code in self.load.answers.items() if code in STORED and not found[unique]]
+            lost = [unique for unique in self.load.acknowledged if not found[unique]]
             assert not lost, f"{len(lost)} acknowledged messages are lost"
         assert at_master.found == at_slave.found
         return len(at_master.found)
 
 
-async def run_chaos(master: Broker, slave: Broker, proxy: Proxy) -> tuple[Chaos, int, int]:
+@dataclass
+class Tally:
+    """What the stretches have done so far."""
+
+    rounds: int = 0
+    kills: Counter[str] = field(default_factory=Counter)
+    acknowledged: int = 0
+    replicated: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    def add(self, chaos: Chaos, rounds: int) -> None:
+        self.rounds += rounds
+        self.kills += chaos.kills
+        self.acknowledged += len(chaos.load.acknowledged)
+        self.replicated += len(chaos.load.replicated)
+
+    def __str__(self) -> str:
+        killed = " and ".join(f"{count} of the {name}" for name, count in self.kills.items())
+        return (
+            f"{self.rounds} rounds in {time.monotonic() - self.started:.0f} s, SIGKILLs: {killed}; {self.acknowledged} "
+            f"messages acknowledged, {self.replicated} of them as replicated, lost=0"
+        )
+
+
+async def run_chaos(master: Broker, slave: Broker, proxy: Proxy, *, rounds: int, seed: int) -> tuple[Chaos, int, int]:
     await proxy.start()
     try:
         slave_settings = slave.config_file.read_text()
         slave.config_file.write_text(slave_settings + f"haMasterAddress=127.0.0.1:{proxy.port}\n")
-        chaos = Chaos(master, slave, proxy, random.Random(SEED))
+        chaos = Chaos(master, slave, proxy, random.Random(seed))
         chaos.set_combination(COMBINATIONS[0])
         await asyncio.to_thread(master.start)
         await asyncio.to_thread(slave.start)
         peer = Peer(*await asyncio.open_connection("127.0.0.1", master.port))
         await peer.ask(send_frame(TOPIC, 0, properties=properties_text([("UNIQ_KEY", "first")])))
         await peer.close()
-        await chaos.run(ROUNDS)
+        await chaos.run(rounds)
         end = await chaos.caught_up()
         return chaos, end, await chaos.check_messages()
     finally:
@@ -308,36 +362,56 @@ async def run_chaos(master: Broker, slave: Broker, proxy: Proxy) -> tuple[Chaos,
         await proxy.close()
 
 
+def run_stretch(home: Path, *, rounds: int, seed: int) -> tuple[Chaos, str]:
+    """Some rounds with new stores, and every check at their end; what to say of it."""
+    settings = {"brokerRole": "SLAVE", "brokerId": "1"}
+    with running(NameServer(home / "namesrv")) as namesrv:
+        address = namesrv.address
+        master = Broker(home / "master", namesrv=address, config=CONFIG)
+        slave = Broker(home / "slave", namesrv=address, config={**CONFIG, **settings})
+        proxy = Proxy(master.port + 1)
+        chaos, end, count = asyncio.run(run_chaos(master, slave, proxy, rounds=rounds, seed=seed))
+
+    begin, copy = log_bytes(home / "slave" / "store")
+    masters_begin, log = log_bytes(home / "master" / "store")
+    assert copy[: end - begin] == log[begin - masters_begin : end - masters_begin]
+    assert end - begin > 0
+    disk = LocalDisk(threads=1)
+    for name in ("master", "slave"):
+        check_store(disk, home / name / "store", SIZES)
+    disk.close()
+    for combination in COMBINATIONS[:rounds]:
+        codes = chaos.load.codes[combination]
+        assert codes[DONE] > PRODUCERS * WINDOW, f"{combination}: {codes}"
+        assert combination.is_synchronous or not OF_SLAVES & codes.keys(), f"nobody waits for the slave: {codes}"
+        assert combination.flush == "SYNC_FLUSH" or not codes[FLUSH_DISK_TIMEOUT], f"nor for the disk: {codes}"
+    lines = [f"{count} messages, {end} bytes the same; answers:"]
+    lines += [f"  {combination}: {dict(codes)}" for combination, codes in chaos.load.codes.items()]
+    lines += [
+        f"  after {event}: replicated again within {max(waits_s):.2f} s"
+        for event, waits_s in chaos.waits_s.items()
+        if waits_s
+    ]
+    return chaos, "\n".join(lines)
+
+
 @pytest.mark.system
 @pytest.mark.alone
 @pytest.mark.timeout(120 + 20 * ROUNDS)
 def test_a_master_and_its_slave_lose_nothing_and_stay_the_same_in_any_trouble(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = {"brokerRole": "SLAVE", "brokerId": "1"}
-    with running(NameServer(tmp_path / "namesrv")) as namesrv:
-        address = namesrv.address
-        master = Broker(tmp_path / "master", namesrv=address, config=CONFIG)
-        slave = Broker(tmp_path / "slave", namesrv=address, config={**CONFIG, **settings})
-        chaos, end, count = asyncio.run(run_chaos(master, slave, Proxy(master.port + 1)))
-
-    begin, copy = log_bytes(tmp_path / "slave" / "store")
-    masters_begin, log = log_bytes(tmp_path / "master" / "store")
-    assert copy[: end - begin] == log[begin - masters_begin : end - masters_begin]
-    assert end - begin > 0
-    disk = LocalDisk(threads=1)
-    for name in ("master", "slave"):
-        check_store(disk, tmp_path / name / "store", SIZES)
-    disk.close()
-    for combination in COMBINATIONS[:ROUNDS]:
-        codes = chaos.load.codes[combination]
-        assert codes[DONE] > PRODUCERS * WINDOW, f"{combination}: {codes}"
-        assert combination.is_synchronous or not OF_SLAVES & codes.keys(), f"nobody waits for the slave: {codes}"
-        assert combination.flush == "SYNC_FLUSH" or not codes[FLUSH_DISK_TIMEOUT], f"nor for the disk: {codes}"
-    with capsys.disabled():
-        print(f"\n{ROUNDS} rounds: {count} messages, {end} bytes the same; answers:")
-        for combination, codes in chaos.load.codes.items():
-            print(f"  {combination}: {dict(codes)}")
-        for event, waits_s in chaos.waits_s.items():
-            if waits_s:
-                print(f"  after {event}: replicated again within {max(waits_s):.2f} s")
+    assert FROM < ROUNDS, "CHAOS_FROM are rounds of CHAOS_ROUNDS that were done before"
+    tally = Tally()
+    for first in range(FROM, ROUNDS, STRETCH):
+        rounds = min(STRETCH, ROUNDS - first)
+        home = tmp_path / f"after-{first}-rounds"
+        try:
+            chaos, text = run_stretch(home, rounds=rounds, seed=SEED + first)
+        except BaseException as error:
+            error.add_note(f"CHAOS_SEED={SEED} CHAOS_FROM={first}, after {tally}; stores: {home}")
+            raise
+        tally.add(chaos, rounds)
+        shutil.rmtree(home)
+        with capsys.disabled():
+            print(f"\n{text}\n{FROM + tally.rounds} of {ROUNDS}: {tally}", flush=True)

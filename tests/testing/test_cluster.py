@@ -8,18 +8,25 @@ import gc
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import pytest
 
 from skyrocketmq import blocking
 from skyrocketmq.client.producer import Producer
 from skyrocketmq.client.push_consumer import PushConsumer
-from skyrocketmq.errors import BrokerError, IllegalArgument
+from skyrocketmq.client.send_result import SendStatus
+from skyrocketmq.errors import BrokerError, IllegalArgument, MQError
 from skyrocketmq.model import Message, MessageView
-from skyrocketmq.testing import BlockingCluster, FaultyDisk, LocalCluster, ManualClock
+from skyrocketmq.testing import BlockingCluster, Direction, FaultyDisk, LocalCluster, ManualClock
+from skyrocketmq.testing.quiet import CountedDisk
 from tests.net.support import open_descriptors
+
+P = ParamSpec("P")
+T = TypeVar("T")
+SYNCED = {"flushDiskType": "SYNC_FLUSH", "mappedFileSizeCommitLog": str(1 << 20)}
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +49,7 @@ def bodies(messages: list[MessageView]) -> list[bytes]:
 # ---------------------------------------------------------------------------------------------------------------- life
 
 
+@pytest.mark.alone
 async def test_a_cluster_is_ready_in_a_tenth_of_a_second(capsys: pytest.CaptureFixture[str]) -> None:
     """The promise is 100 ms; a machine whose cores are busy may take three times as long, in the best of five."""
     taken_s = []
@@ -256,6 +264,43 @@ async def test_a_client_with_the_clusters_clock_lives_through_a_jump() -> None:
             while len(seen) < 3 and time.monotonic() < deadline:
                 await cluster.advance(seconds=5)
             assert seen == [(b"x", 0), (b"x", 1), (b"x", 2)]
+
+
+class SlowDisk(CountedDisk):
+    """Each call of a thread takes a while of real time."""
+
+    async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        def slowly() -> T:
+            time.sleep(0.02)
+            return function(*args, **kwargs)
+
+        return await super().run(slowly)
+
+
+async def test_a_jump_waits_for_requests_that_wait_for_the_disk(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with LocalCluster(clock=clock, disk=SlowDisk(), directory=tmp_path, settings=SYNCED) as cluster:
+        await cluster.create_topic("T", queues=1)
+        async with Producer("senders", namesrv=cluster.namesrv, clock=clock, retry_count_max=0) as producer:
+            sending = asyncio.create_task(producer.send(Message("T", b"x")))
+            await cluster.advance(seconds=30)  # ten times as long as a request may take
+            assert sending.done()
+            assert (await sending).status is SendStatus.SEND_OK
+
+
+async def test_a_jump_does_not_wait_for_what_a_test_holds_up() -> None:
+    clock = ManualClock()
+    async with LocalCluster(clock=clock) as cluster:
+        await cluster.create_topic("T", queues=1)
+        async with Producer("senders", namesrv=cluster.namesrv, clock=clock, retry_count_max=0) as producer:
+            await producer.send(Message("T", b"x"))
+            cluster.link().stall(Direction.OUT)
+            sending = asyncio.create_task(producer.send(Message("T", b"y")))
+            await cluster.advance(seconds=30)
+            assert sending.done()
+            with pytest.raises(MQError):
+                await sending
+            cluster.link().release()
 
 
 async def test_real_time_cannot_be_advanced(shared: BlockingCluster) -> None:

@@ -449,7 +449,8 @@ class TestTime:
 
 def test_a_lock_is_held_once(disk: FaultyDisk) -> None:
     lock = disk.lock(ROOT / "lock")
-    assert disk.read(ROOT / "lock") == b"lock"
+    lock.write_mark(b"mine")
+    assert lock.read_mark() == disk.read(ROOT / "lock") == b"mine"
     with pytest.raises(StoreLocked, match="stop the broker on /store"):
         disk.lock(ROOT / "lock")
     lock.release()

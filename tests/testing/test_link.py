@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from skyrocketmq.net.listeners import bind
-from skyrocketmq.ports import Link
+from skyrocketmq.ports import Link, TcpLink
 from skyrocketmq.testing import Direction, FaultyLink, ManualClock
 
 
@@ -67,10 +67,10 @@ async def network() -> AsyncIterator[Network]:
         return servers[-1]
 
     clock = ManualClock()
-    sock = bind("127.0.0.1", 0)
-    listener = await asyncio.get_running_loop().create_server(accept, sock=sock)
+    bound = bind("127.0.0.1", 0)
+    listener = await TcpLink().listen(accept, bound, backlog=16)
     link = FaultyLink(clock=clock)
-    yield Network(sock.getsockname()[1], clock, link, servers)
+    yield Network(bound.port, clock, link, servers)
     link.cut()
     listener.close()
     for server in servers:

@@ -1,6 +1,9 @@
 """Feeds damaged inputs to every decoder: the outcome must be a value or a `ProtocolError`, within bounded time.
 
-    python -m tests.wire.fuzz --inputs 5000000 [--seed 1] [--only NAME]
+    python -m tests.wire.fuzz --inputs 5000000 [--seed 1] [--only NAME] [--state FILE] [--jobs 2]
+
+With a state file the run goes on where the last one ended, and counts what all of them have fed to the decoders as they
+are now: `--inputs` is then the number to reach.
 
 The targets are lists of (name, decoder, seed inputs); a new decoder is added to one of them. A failure prints the input
 in hexadecimal; the same seed finds it again. The process limits its own memory, so that a decoder that takes too much
@@ -15,18 +18,23 @@ import resource
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
 
 from skyrocketmq.errors import ProtocolError
 from tests.wire import fuzz_messages, fuzz_transport
 from tests.wire.fuzz_messages import Target
+from tests.wire.fuzz_state import FuzzState
 
 TARGETS: list[Target] = [*fuzz_transport.TARGETS, *fuzz_messages.TARGETS]
 
+PIECE_INPUTS = 200_000
 MEMORY_BYTES_MAX = 2 << 30
 INPUT_BYTES_MAX = 64 * 1024
 LARGE_INPUT_BYTES = 256 * 1024
-LARGE_INPUT_EVERY = 500  # now and then a piece is repeated until the input is large: quadratic work shows there
+LARGE_INPUT_EVERY = 2_000  # now and then a piece is repeated until the input is large: quadratic work shows there
 
 # What a decoder may take of the processor; quadratic work on the large inputs takes far longer. The slowest decoders
 # need about 1 us a byte; the rest is for the collector of garbage and a busy machine.
@@ -139,16 +147,48 @@ def _feed(target: Target, data: bytes, outcome: Outcome) -> None:
         outcome.failure = f"{target.name}: {seconds:.2f} s for {len(data)} bytes: {data[:2000].hex()}"
 
 
+def run_piece(number: int, only: str) -> Outcome:
+    """One piece of a long run: the same number is always the same inputs."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+    return run(PIECE_INPUTS, number, _targets(only))
+
+
+def run_on(inputs: int, state: FuzzState, *, jobs: int, only: str) -> Outcome | None:
+    """Feed pieces until so many inputs are counted; the outcome that failed, if one did."""
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        numbers = range(state.pieces, -(-inputs // PIECE_INPUTS))
+        for begin in range(numbers.start, numbers.stop, jobs):
+            batch = range(begin, min(begin + jobs, numbers.stop))
+            for outcome in pool.map(run_piece, batch, [only] * len(batch)):
+                if outcome.failure is not None:
+                    return outcome
+            state.note(batch.stop)
+            print(f"{state.pieces * PIECE_INPUTS:,} of {inputs:,} inputs", flush=True)
+    return None
+
+
+def _targets(only: str) -> list[Target]:
+    return [target for target in TARGETS if target.name.startswith(only)]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--inputs", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
-    parser.add_argument("--only", help="only targets whose name begins like this")
+    parser.add_argument("--only", default="", help="only targets whose name begins like this")
+    parser.add_argument("--state", type=Path, help="where to note what was done, to go on there")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, with --state")
     arguments = parser.parse_args()
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
-    targets = [target for target in TARGETS if target.name.startswith(arguments.only or "")]
+    targets = _targets(arguments.only)
     if not targets:
         parser.error(f"no target begins with {arguments.only}: {', '.join(target.name for target in TARGETS)}")
+    if arguments.state is not None:
+        state = FuzzState(arguments.state)
+        failed = run_on(arguments.inputs, state, jobs=arguments.jobs, only=arguments.only)
+        fed = state.pieces * PIECE_INPUTS
+        print(f"{fed:,} inputs to {len(targets)} decoders as they are now: {failed or 'no failure'}")
+        return 1 if failed else 0
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     print(f"{arguments.inputs} inputs for {len(targets)} decoders, seed {arguments.seed}", flush=True)
     outcome = run(arguments.inputs, arguments.seed, targets)
     rate = outcome.inputs / outcome.seconds if outcome.seconds else 0.0

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from skyrocketmq.errors import IllegalArgument, ProtocolError
 from skyrocketmq.filters import SqlError, SqlFilter, parse_tags
+from skyrocketmq.hot import split_records
 from skyrocketmq.model.flags import CompressionType
 from skyrocketmq.wire.batches import decode_batch
 from skyrocketmq.wire.compression import compress, compression_bits, decompress
@@ -22,7 +23,7 @@ from skyrocketmq.wire.properties import (
     split_properties,
     without_property,
 )
-from skyrocketmq.wire.records import decode_records, encode_blank, encode_record, scan_record, split_records
+from skyrocketmq.wire.records import decode_records, encode_blank, encode_record, scan_record
 from skyrocketmq.wire.signing import is_signed_by
 from skyrocketmq.wire.trace import decode_trace, encode_trace
 from tests.wire.test_batches import TWO

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from skyrocketmq.errors import ProtocolError
 from tests.wire.fuzz import SECONDS_MAX, SECONDS_PER_BYTE_MAX, TARGETS, run
 from tests.wire.fuzz_messages import Target
+from tests.wire.fuzz_state import FuzzState
 
 
 def test_every_seed_is_understood() -> None:
@@ -42,3 +44,10 @@ def test_the_loop_notices_a_decoder_that_takes_too_long() -> None:
     outcome = run(inputs=1, seed=2, targets=[Target("slow", slow, [b"0123456789"])])
     assert outcome.failure is not None
     assert outcome.failure.startswith("slow: ")
+
+
+def test_a_long_run_goes_on_where_it_ended_and_begins_anew_for_other_code(tmp_path: Path) -> None:
+    path = tmp_path / "fuzz" / "state.json"
+    FuzzState(path, packages=("wire",)).note(7)
+    assert FuzzState(path, packages=("wire",)).pieces == 7
+    assert FuzzState(path, packages=("model",)).pieces == 0

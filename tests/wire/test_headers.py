@@ -33,7 +33,7 @@ REQUESTS = {
     30: "topic S,queueId I,bname S",
     31: "topic S,queueId I,bname S",
     32: "topic S,queueId I,bname S",
-    33: "offset L",
+    33: "offset L,anyRecord B",  # the second is ours: see `handlers_queries`
     35: "clientID S,producerGroup S,consumerGroup S",
     36: "offset L,group S,delayLevel I,originMsgId S,originTopic S,unitMode P,maxReconsumeTimes I,bname S",
     37: "producerGroup S,tranStateTableOffset L,commitLogOffset L,commitOrRollback I,fromTransactionCheck B,msgId S,"

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyrocketmq.errors import IllegalArgument, ProtocolError
+from skyrocketmq.hot import split_records
 from skyrocketmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
 from skyrocketmq.wire.java import body_crc
 from skyrocketmq.wire.properties import encode_properties
@@ -21,7 +22,6 @@ from skyrocketmq.wire.records import (
     pack_head,
     record_bytes,
     scan_record,
-    split_records,
 )
 
 BORN_HOST = bytes.fromhex("0a00000100001388")

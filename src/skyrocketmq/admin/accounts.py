@@ -72,7 +72,7 @@ class AccountAdmin:
         self._gateway = gateway
 
     async def rules(self, *, broker: str | None = None, cluster: str | None = None) -> Mapping[BrokerNode, AccessRules]:
-        """The accounts and white lists of each master, secrets included."""
+        """The accounts and white lists of each master; with secrets only if they came through TLS."""
         nodes = await self._gateway.nodes(broker=broker, cluster=cluster)
 
         async def ask(node: BrokerNode) -> AccessRules:

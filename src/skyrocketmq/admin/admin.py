@@ -29,9 +29,8 @@ from skyrocketmq.admin.topics import TopicAdmin
 from skyrocketmq.admin.traffic import TrafficAdmin
 from skyrocketmq.client.instance import ClientInstance
 from skyrocketmq.client.life import ClientLife
-from skyrocketmq.client.settings import SharedOptions, settings_from
+from skyrocketmq.client.settings import Doors, SharedOptions, settings_from
 from skyrocketmq.errors import IllegalArgument
-from skyrocketmq.ports import SystemClock, TcpLink
 
 __all__ = ["Admin"]
 
@@ -60,8 +59,7 @@ class Admin(ClientLife):
         if not 0 < timeout_s < float("inf"):
             raise IllegalArgument(f"timeout_s = {timeout_s!r} is not a number of seconds above 0")
         super().__init__(ADMIN_GROUP, kind="admin client")
-        self._clock = shared.get("clock")
-        self._link = shared.get("link")
+        self._doors = Doors.of(shared)
         shared["api_timeout_s"] = timeout_s
         self._settings = settings_from(namesrv, shared, environ=os.environ)
         self._timeout_s = timeout_s
@@ -73,8 +71,7 @@ class Admin(ClientLife):
             self._settings,
             instance_name=None,
             is_stream=False,
-            clock=self._clock or SystemClock(),
-            link=self._link or TcpLink(),
+            doors=self._doors,
         )
         opened.push_async_callback(instance.close)
         await instance.open()

@@ -25,6 +25,7 @@ from skyrocketmq.client.send_result import SendResult
 from skyrocketmq.client.sending import Sender, SendOptions
 from skyrocketmq.client.subscription import subscription_of
 from skyrocketmq.errors import BrokerError, IllegalArgument, MQError, NetError, NotFound, ProtocolError, QueryNotFound
+from skyrocketmq.hot import split_records
 from skyrocketmq.model import Message, MessageQueue, MessageView
 from skyrocketmq.model.flags import PULL_SUBSCRIPTION
 from skyrocketmq.model.hosts import host_text
@@ -38,7 +39,7 @@ from skyrocketmq.wire.headers_admin import QueryConsumeQueueHeader, ResumeCheckH
 from skyrocketmq.wire.headers_clients import ConsumeMessageDirectlyHeader
 from skyrocketmq.wire.headers_pull import QueryMessageHeader, ViewMessageHeader
 from skyrocketmq.wire.ids import decode_offset_id
-from skyrocketmq.wire.records import decode_record, split_records
+from skyrocketmq.wire.records import decode_record
 from skyrocketmq.wire.trace import EndTransaction, Pub, SubAfter, SubBefore, TraceRecord, decode_trace
 
 __all__ = ["MessageAdmin"]

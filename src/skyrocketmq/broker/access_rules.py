@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from skyrocketmq.broker.access_accounts import Account, Permission
+from skyrocketmq.access.accounts import Account, Permission
 from skyrocketmq.errors import ProtocolError
 from skyrocketmq.model import HeartbeatData
 from skyrocketmq.model.names import (
@@ -33,7 +33,7 @@ from skyrocketmq.model.names import (
     is_system_group,
     reply_topic,
 )
-from skyrocketmq.wire.bodies import decode_body
+from skyrocketmq.wire.bodies import decode_request
 from skyrocketmq.wire.bodies_clients import CheckClientRequest, QueueLockRequest
 from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import Frame
@@ -172,19 +172,19 @@ def missing_permission(account: Account, needs: Iterator[Need]) -> Need | None:
 
 
 def _in_heartbeat(body: bytes) -> Iterator[Need]:
-    for consumer in decode_body(HeartbeatData, body).consumer_data_set:
+    for consumer in decode_request(HeartbeatData, body).consumer_data_set:
         yield Need(consumer.group_name, SUB, is_group=True)
         for subscription in consumer.subscription_data_set:
             yield need_on_topic(subscription.topic, SUB)
 
 
 def _in_lock(body: bytes) -> Iterator[Need]:
-    request = decode_body(QueueLockRequest, body)
+    request = decode_request(QueueLockRequest, body)
     yield Need(request.consumer_group or "", SUB, is_group=True)
 
 
 def _in_check(body: bytes) -> Iterator[Need]:
-    request = decode_body(CheckClientRequest, body)
+    request = decode_request(CheckClientRequest, body)
     yield Need(request.group or "", SUB, is_group=True)
     if request.subscription_data is None:
         raise ProtocolError("the check of a subscription has none")

@@ -10,15 +10,17 @@ from typing import Any, TypeVar
 
 from skyrocketmq.broker.saving import Saver
 from skyrocketmq.config import BrokerConfig, BrokerRole
-from skyrocketmq.errors import BrokerError, ProtocolError, broker_error
-from skyrocketmq.model.names import TRANSACTION_GROUP
-from skyrocketmq.wire.bodies import decode_body
+from skyrocketmq.errors import BrokerError, IllegalArgument, ProtocolError, broker_error
+from skyrocketmq.model import QUEUE_COUNT_MAX
+from skyrocketmq.model.names import DLQ_PREFIX, RETRY_PREFIX, TRANSACTION_GROUP, check_group, check_topic
+from skyrocketmq.wire.bodies import decode_request
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_codec import Header, decode_header
 
 __all__ = [
     "change_saved",
+    "check_names",
     "master_only",
     "no_consumers",
     "no_such_group",
@@ -58,10 +60,28 @@ def required(value: T | None, field: str, frame: Frame) -> T:
     return value
 
 
+def check_names(*, topic: str, group: str, queue_id: int) -> None:
+    """Refuse what no topic and no group can be called, before anything is kept under that name.
+
+    A group may be longer than a topic, and then its retry topic, which it may ask about, is too.
+    """
+    of_group = topic.removeprefix(RETRY_PREFIX).removeprefix(DLQ_PREFIX)
+    try:
+        check_group(group)
+        if of_group == topic:
+            check_topic(topic)
+        else:
+            check_group(of_group)
+    except IllegalArgument as error:
+        raise refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
+    if not 0 <= queue_id < QUEUE_COUNT_MAX:
+        raise refusal(ResponseCode.SYSTEM_ERROR, f"queue {queue_id}: a topic has at most {QUEUE_COUNT_MAX} queues")
+
+
 def read_body(cls: type[T], frame: Frame) -> T:
     """The body that a request has to have."""
     try:
-        return decode_body(cls, frame.body)
+        return decode_request(cls, frame.body)
     except ProtocolError as error:
         remark = f"the body of request {request_name(frame.code)} cannot be read: {error}"
         raise refusal(ResponseCode.SYSTEM_ERROR, remark) from error

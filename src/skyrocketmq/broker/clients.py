@@ -16,7 +16,7 @@ The connection type is a parameter, since nothing here is done with one but keep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -73,12 +73,8 @@ class Membership(Generic[C]):
             del self._groups[connection]
         return True
 
-    def leave_all(self, connection: C) -> list[str]:
-        """Remove a connection from all its groups; returns their names."""
-        groups = sorted(self._groups.get(connection, ()))
-        for group in groups:
-            self.leave(group, connection)
-        return groups
+    def groups_of(self, connection: C) -> Set[str]:
+        return self._groups.get(connection, frozenset())
 
     def is_in_any(self, connection: C) -> bool:
         return connection in self._groups
@@ -89,15 +85,9 @@ class Membership(Generic[C]):
     def groups(self) -> list[str]:
         return list(self._members)
 
-    def silent_since(self, deadline_s: float) -> list[C]:
-        """The connections that some group has not heard of since the deadline."""
-        silent = {
-            member.connection: None
-            for members in self._members.values()
-            for member in members.values()
-            if member.heard_s < deadline_s
-        }
-        return list(silent)
+    def silent_in(self, group: str, deadline_s: float) -> list[C]:
+        """The connections that a group has not heard of since the deadline."""
+        return [connection for connection, member in self.of(group).items() if member.heard_s < deadline_s]
 
 
 class ConsumerGroup:
@@ -153,19 +143,19 @@ class ConsumerTable(Generic[C]):
     def unregister(self, group: str, connection: C) -> bool:
         """A consumer says good-bye; true if it was a member."""
         was_member = self._membership.leave(group, connection)
-        self._drop_if_empty([group])
+        if not self._membership.of(group):
+            self._groups.pop(group, None)
         return was_member
 
-    def forget(self, connection: C) -> list[str]:
-        """A connection is gone; returns the groups it was a member of, which have to be notified."""
-        groups = self._membership.leave_all(connection)
-        self._drop_if_empty(groups)
-        return groups
+    def forget_in_steps(self, connection: C) -> Iterator[str]:
+        """A connection is gone: leaves the groups it was a member of, one in each step; each has to be notified."""
+        for group in sorted(self._membership.groups_of(connection)):
+            if self.unregister(group, connection):
+                yield group
 
-    def _drop_if_empty(self, groups: Iterable[str]) -> None:
-        for group in groups:
-            if not self._membership.of(group):
-                self._groups.pop(group, None)
+    def subscriptions_of(self, connection: C) -> dict[str, int]:
+        """The groups that a connection is a member of, with the number of topics that each subscribes to."""
+        return {group: len(self._groups[group].subscriptions) for group in self._membership.groups_of(connection)}
 
     def members_of(self, group: str) -> list[Member[C]]:
         return list(self._membership.of(group).values())
@@ -186,8 +176,8 @@ class ConsumerTable(Generic[C]):
         """The groups that subscribe to a topic. Walks the table: for administration only."""
         return [group.name for group in self._groups.values() if topic in group.subscriptions]
 
-    def silent_since(self, deadline_s: float) -> list[C]:
-        return self._membership.silent_since(deadline_s)
+    def silent_in(self, group: str, deadline_s: float) -> list[C]:
+        return self._membership.silent_in(group, deadline_s)
 
 
 class ProducerTable(Generic[C]):
@@ -227,14 +217,20 @@ class ProducerTable(Generic[C]):
             self._drop_client_id(connection)
         return was_member
 
-    def forget(self, connection: C) -> list[str]:
-        """A connection is gone; returns the groups it was a member of."""
+    def groups_of(self, connection: C) -> Set[str]:
+        """The groups that a connection is a member of."""
+        return self._membership.groups_of(connection)
+
+    def forget_in_steps(self, connection: C) -> Iterator[str]:
+        """A connection is gone: frees its client id, and leaves the groups it was a member of, one in each step."""
         lost = self._drop_client_id(connection)
         if lost is not None and self.may_be_told is not None:  # without accounts it is the next one's anyway
             self._lost[lost.client_id] = lost
             if len(self._lost) > LOST_COUNT_MAX:
                 del self._lost[next(iter(self._lost))]
-        return self._membership.leave_all(connection)
+        for group in sorted(self._membership.groups_of(connection)):
+            if self._membership.leave(group, connection):
+                yield group
 
     def _drop_client_id(self, connection: C) -> Member[C] | None:
         """The client id of a connection is free again; returns who had it."""
@@ -260,5 +256,5 @@ class ProducerTable(Generic[C]):
     def groups(self) -> list[str]:
         return self._membership.groups()
 
-    def silent_since(self, deadline_s: float) -> list[C]:
-        return self._membership.silent_since(deadline_s)
+    def silent_in(self, group: str, deadline_s: float) -> list[C]:
+        return self._membership.silent_in(group, deadline_s)

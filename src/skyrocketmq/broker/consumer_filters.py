@@ -12,7 +12,7 @@ taken to be dead since a while, until its group shows itself.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Generator, Iterable, Iterator
 from typing import Final
 
 from skyrocketmq.filters import SqlError, SqlFilter, compile_sql
@@ -71,6 +71,7 @@ class ConsumerFilters:
         self.bloom = bloom
         self.change_count = 0
         self._by_topic: dict[str, dict[str, RegisteredFilter]] = {}
+        self._topics_of: dict[str, set[str]] = {}  # by group: the topics that it may have filters on
 
     def find(self, topic: str, group: str) -> RegisteredFilter | None:
         filters = self._by_topic.get(topic)
@@ -81,30 +82,33 @@ class ConsumerFilters:
         filters = self._by_topic.get(topic)
         return filters.values() if filters else ()
 
-    def bit_map_of(self, topic: str, properties: bytes) -> bytes:
-        """Which filters on a topic want a message with these properties; empty if there are none."""
-        filters = self._by_topic.get(topic)
-        if not filters:
-            return b""
-        mask = 0
-        for each in filters.values():
-            if each.sql.matches_text(properties):
-                mask |= each.mask
-        return self.bloom.encode(mask)
-
     def has_any(self, group: str) -> bool:
-        return any(group in filters for filters in self._by_topic.values())
+        return any(self._filters_of(group))
+
+    def _filters_of(self, group: str) -> Iterator[RegisteredFilter]:
+        for topic in self._topics_of.get(group, ()):
+            filter_ = self.find(topic, group)
+            if filter_ is not None:
+                yield filter_
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData], *, now_ms: int) -> None:
         """Take in what a heartbeat says of a group."""
+        for _ in self.register_in_steps(group, subscriptions, now_ms=now_ms):
+            pass
+
+    def register_in_steps(
+        self, group: str, subscriptions: Iterable[SubscriptionData], *, now_ms: int
+    ) -> Generator[None, None, None]:
+        """The same in steps: one for each expression, which may take a while."""
         topics = set()
         for subscription in subscriptions:
             if not is_tag_type(subscription.expression_type) and subscription.sub_string:
                 topics.add(subscription.topic)
                 self._register(group, subscription, now_ms)
-        for topic, filters in self._by_topic.items():
-            if topic not in topics and group in filters:
-                self._bury(filters[group], now_ms)
+                yield
+        for filter_ in self._filters_of(group):
+            if filter_.topic not in topics:
+                self._bury(filter_, now_ms)
 
     def _register(self, group: str, subscription: SubscriptionData, now_ms: int) -> None:
         topic, expression = subscription.topic, subscription.sub_string
@@ -122,8 +126,10 @@ class ConsumerFilters:
         if sql is None:
             if known is not None:
                 del self._by_topic[topic][group]
+                self._forget(topic, group)
                 self.change_count += 1
             return
+        self._topics_of.setdefault(group, set()).add(topic)
         self._by_topic.setdefault(topic, {})[group] = RegisteredFilter(
             topic=topic,
             group=group,
@@ -137,9 +143,8 @@ class ConsumerFilters:
 
     def unregister(self, group: str, *, now_ms: int) -> None:
         """The last member of a group is gone."""
-        for filters in self._by_topic.values():
-            if group in filters:
-                self._bury(filters[group], now_ms)
+        for filter_ in self._filters_of(group):
+            self._bury(filter_, now_ms)
 
     def _bury(self, filter_: RegisteredFilter, now_ms: int) -> None:
         if not filter_.is_dead:
@@ -157,10 +162,17 @@ class ConsumerFilters:
             for group, each in list(filters.items()):
                 if each.is_dead and now_ms - each.dead_ms >= ttl_ms:
                     del filters[group]
+                    self._forget(topic, group)
                     self.change_count += 1
                     logger.info("filter expired", extra={"topic": topic, "group": group})
             if not filters:
                 del self._by_topic[topic]
+
+    def _forget(self, topic: str, group: str) -> None:
+        topics = self._topics_of.get(group, set())
+        topics.discard(topic)
+        if not topics:
+            self._topics_of.pop(group, None)
 
     # -- the file
 
@@ -212,6 +224,10 @@ class ConsumerFilters:
                 made.dead_ms = each.dead_time or max(now_ms - LOADED_DEAD_SINCE_MS, made.born_ms)
                 loaded.setdefault(topic, {})[group] = made
         self._by_topic = loaded
+        self._topics_of = {}
+        for topic, filters_ in loaded.items():
+            for group in filters_:
+                self._topics_of.setdefault(group, set()).add(topic)
 
 
 def _compiled(expression: str, kind: str | None, *, topic: str, group: str) -> SqlFilter | None:

@@ -34,6 +34,7 @@ __all__ = ["DeadLetters"]
 
 RECENT_COUNT_MAX: Final = 10_000  # above, the oldest are forgotten: the index has them
 SAME_ID_COUNT_MAX: Final = 32  # letters with one unique id that are looked at
+ID_BYTES_MAX: Final = 255  # no id that a client of the family gives is longer; such are not kept in memory
 INFLATED_BYTES_MAX: Final = 4 * 1024 * 1024  # no producer of the family sends more, unless told to
 DAY_MS: Final = 24 * 3600 * 1000
 _UNIQ_KEY: Final = names.UNIQ_KEY.encode()
@@ -71,12 +72,12 @@ class DeadLetters:
         """Store the letter; where the message has one already, nothing is stored, and that one's place is returned."""
         properties = message.properties
         unique_id = properties.get(_UNIQ_KEY) or properties.get(_ORIGIN_ID)
-        if not unique_id:
+        key = (message.topic, unique_id or b"", properties.get(_RETRY_TOPIC, b""))
+        origin_id = _origin_id(message)
+        if not unique_id or max(len(unique_id), len(key[2]), len(origin_id)) > ID_BYTES_MAX:
             return self._writer.put(message)  # nothing tells it from another with the same body
-        key = (message.topic, unique_id, properties.get(_RETRY_TOPIC, b""))
         if key not in self._recent:
             self._remember(key, await self._stored(message, key))
-        origin_id = _origin_id(message)
         content_hash = await self._compared_hash(message, key, origin_id)
         # From here on nobody else writes: what another request wrote meanwhile is among the recent ones.
         for letter in self._recent.get(key, ()):
@@ -84,7 +85,9 @@ class DeadLetters:
                 return letter.place
         result = self._writer.put(message)
         if result.status.is_stored:
-            self._recent.setdefault(key, []).append(Letter(origin_id, result, content_hash))
+            letters = self._recent.setdefault(key, [])
+            letters.append(Letter(origin_id, result, content_hash))
+            del letters[:-SAME_ID_COUNT_MAX]
         return result
 
     def _remember(self, key: Key, letters: list[Letter]) -> None:

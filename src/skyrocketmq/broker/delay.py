@@ -24,9 +24,10 @@ from typing import Final
 
 from skyrocketmq.broker.delay_delivery import DelayedCopies
 from skyrocketmq.broker.delay_offsets import DelayOffsets
-from skyrocketmq.broker.delay_reading import DueMessage, look_at_level
+from skyrocketmq.broker.delay_reading import DueMessage, SetBack, look_at_level
 from skyrocketmq.config import BrokerRole
 from skyrocketmq.errors import MQError
+from skyrocketmq.loop_watch import start_task
 from skyrocketmq.model.names import SCHEDULE_TOPIC
 from skyrocketmq.ports import Clock, Disk
 from skyrocketmq.store import ConsumeQueue, MessageStore, Refusal
@@ -70,9 +71,9 @@ class DelayDelivery:
             return
         await delivery._offsets.load()
         delivery._make_levels()
-        loop = asyncio.get_running_loop()
         running = [
-            loop.create_task(level.run(), name=f"delay level {number}") for number, level in delivery._levels.items()
+            start_task(level.run(), name=f"delay level {number}", watch=store.watch)
+            for number, level in delivery._levels.items()
         ]
         try:
             yield delivery
@@ -120,9 +121,13 @@ class DelayDelivery:
             # The next start delivers again what has been delivered since the file was written.
             logger.error("delay offsets not saved", extra={"error": str(error)})
 
+    def progress(self) -> dict[int, tuple[int, int]]:
+        """Of each level: delivered up to, and end of the queue."""
+        return self._offsets.progress()
+
     def figures(self) -> dict[str, str]:
         """What the runtime information says about delayed messages."""
-        return self._offsets.figures()
+        return {f"scheduleMessageOffset_{level}": f"{at},{end}" for level, (at, end) in self.progress().items()}
 
 
 class _Level:
@@ -153,6 +158,7 @@ class _Level:
         self._clock = clock
         self._queue: ConsumeQueue = store.queue(SCHEDULE_TOPIC, number - 1)
         self._refused_count = 0  # in a row
+        self._set_back = SetBack()
         saved = offsets.find(number)
         self._offset = int(self._queue.min_offset) if saved is None else saved
 
@@ -176,7 +182,15 @@ class _Level:
         store.appender.settle()
         now_ms = self._clock.now_ms()
         look = await self._reads.run(
-            look_at_level(store.log, self._queue, self._offset, now_ms=now_ms, delay_ms=self._delay_ms)
+            look_at_level(
+                store.log,
+                self._queue,
+                self._offset,
+                now_ms=now_ms,
+                now_s=self._clock.monotonic(),
+                delay_ms=self._delay_ms,
+                set_back=self._set_back,
+            )
         )
         if look.due:
             async with self._turn:

@@ -24,6 +24,7 @@ from skyrocketmq.model import properties as names
 from skyrocketmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
 from skyrocketmq.model.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
 from skyrocketmq.store import REFUSED, Buffer, ConsumeQueue, MessageStore, PutStatus, RecordShape, Refusal
+from skyrocketmq.store.learnt import Learnt
 from skyrocketmq.store.record_shape import split_unique_key
 from skyrocketmq.wire.java import body_crc
 from skyrocketmq.wire.properties import find_property
@@ -33,7 +34,6 @@ __all__ = ["DelayedCopies", "Delivered"]
 
 logger = logging.getLogger(__name__)
 
-TARGETS_MAX: Final = 4096  # kept; messages with keys of their own would fill any table
 QUEUE_ID_MAX: Final = 2**31 - 1
 _REAL_TOPIC: Final = names.REAL_TOPIC.encode()
 _REAL_QUEUE_ID: Final = names.REAL_QUEUE_ID.encode()
@@ -69,7 +69,7 @@ class DelayedCopies:
     def __init__(self, store: MessageStore, *, store_host: bytes) -> None:
         self._store = store
         self._usual = (store_host, 0)  # this broker stored the message, and nobody has consumed it yet
-        self._targets: dict[tuple[bytes, int, bytes], _Target] = {}
+        self._targets: Learnt[tuple[bytes, int, bytes], _Target] = Learnt()
 
     def deliver(self, due: Sequence[DueMessage]) -> Delivered:
         """Store copies of these messages, as one write. Those behind the first that the store refuses are not stored.
@@ -184,9 +184,7 @@ class DelayedCopies:
         if topic == TRANSACTION_HALF_TOPIC:
             raise ProtocolError("it belongs to no consumer: a half message is never delayed")
         target = _Target(self._store.queue(topic, queue_id), self._store.shape(topic, before, key, after))
-        if len(self._targets) >= TARGETS_MAX:
-            self._targets.clear()
-        self._targets[before, len(key), after] = target
+        self._targets.learn((before, len(key), after), target, text_bytes=len(before) + len(after))
         return target
 
 

@@ -16,6 +16,7 @@ from skyrocketmq.ports import Clock, Disk
 from skyrocketmq.store import ConfigFile, MessageStore
 from skyrocketmq.wire.bodies import decode_body
 from skyrocketmq.wire.bodies_tables import DelayOffsetTable
+from skyrocketmq.wire.json_dialect import pretty_parts
 
 __all__ = ["FILE_NAME", "DelayOffsets"]
 
@@ -38,7 +39,8 @@ class DelayOffsets:
             FILE_NAME,
             version=lambda: self._safe_version,
             snapshot=lambda: DelayOffsetTable(offset_table=self._safe),
-            write=self._file.save,
+            encode=pretty_parts,
+            write=self._file.save_bytes,
             disk=disk,
             clock=clock,
         )
@@ -67,9 +69,9 @@ class DelayOffsets:
                 self._safe, self._safe_version = offsets, version
         await self._saver.save()
 
-    def figures(self) -> dict[str, str]:
-        """The levels as the runtime information shows them: delivered up to, and end of the queue."""
+    def progress(self) -> dict[int, tuple[int, int]]:
+        """Of each level: delivered up to, and end of the queue."""
         return {
-            f"scheduleMessageOffset_{level}": f"{offset},{self._store.max_offset(SCHEDULE_TOPIC, level - 1)}"
+            level: (offset, self._store.max_offset(SCHEDULE_TOPIC, level - 1))
             for level, offset in sorted(self._offsets.items())
         }

@@ -2,9 +2,9 @@
 
 A level is one queue of the schedule topic. Its cells keep, in the place of the tags, the time of delivery.
 
-Rule 1: the time in the cell counts, and not the level's delay of today: that one may have been changed since.
-Rule 2: a time that lies further ahead than the level's delay can only mean that the clock was set back. Such a message
-counts as due: nobody should wait for a day because of an hour.
+Rule 1: the time in the cell counts, and not the level's delay of today, unless that is shorter.
+Rule 2: a message that was stored in the future says that the clock was set back. It waits for its level's delay once
+more at most, from when that was noticed, by a clock that nobody sets: it is not early, and an hour makes no day.
 Rule 3: what the log no longer holds is stepped over. A message in between that has to wait makes those behind it wait.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from math import ceil
 from typing import Final
 
 from skyrocketmq.broker.record_reading import QueuedRecord, fetch_records
@@ -22,7 +23,7 @@ from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, FILLER_SIZE
 from skyrocketmq.store.queue_extension import EXT_ADDRESS_MAX
 from skyrocketmq.store.searching import store_time_at
 
-__all__ = ["COUNT_AT_ONCE", "DueMessage", "Look", "look_at_level", "wait_ms"]
+__all__ = ["COUNT_AT_ONCE", "DueMessage", "Look", "SetBack", "look_at_level"]
 
 logger = logging.getLogger(__name__)
 
@@ -42,17 +43,39 @@ class Look:
     wait_ms: int | None  # until then: 0 if more is due, None if the queue ends there
 
 
-def wait_ms(due_ms: int, *, now_ms: int, delay_ms: int | None) -> int:
-    """How long a message still waits; `delay_ms` is its level's delay, None for a level that is no longer in use."""
-    if delay_ms is not None and due_ms > now_ms + delay_ms:
-        return 0
-    return max(0, due_ms - now_ms)
+class SetBack:
+    """What one level knows of a clock that was set back: until when the messages wait that it had by then."""
+
+    __slots__ = ("_end", "_ready_s")
+
+    def __init__(self) -> None:
+        self._end = -1  # of the queue, when it was noticed
+        self._ready_s = 0.0
+
+    def notice(self, offset: int, *, queue_end: int, delay_ms: int, now_s: float) -> None:
+        """The message there was stored in the future; `now_s` is monotonic. Whatever is in the queue waits alike."""
+        if offset >= self._end:
+            self._end, self._ready_s = queue_end, now_s + delay_ms / 1000
+
+    def shortened(self, wait_ms: int, offset: int, *, now_s: float) -> int:
+        """How long a message waits that would have to wait so long by the time of day."""
+        return wait_ms if offset >= self._end else min(wait_ms, max(0, ceil((self._ready_s - now_s) * 1000)))
 
 
 def look_at_level(
-    log: CommitLog, queue: ConsumeQueue, offset: int, *, now_ms: int, delay_ms: int | None
+    log: CommitLog,
+    queue: ConsumeQueue,
+    offset: int,
+    *,
+    now_ms: int,
+    now_s: float,
+    delay_ms: int | None,
+    set_back: SetBack,
 ) -> Steps[Look]:
-    """The messages of a level from `offset` on that are due, as many as are delivered at once."""
+    """The messages of a level from `offset` on that are due, as many as are delivered at once.
+
+    `now_s` is monotonic; `delay_ms` is the level's delay, None for one that is no longer in use.
+    """
     start = _into_queue(queue, offset)
     max_offset = int(queue.max_offset)
     if start == max_offset:
@@ -88,7 +111,14 @@ def look_at_level(
                 store_ms = yield from store_time_at(log, position)
                 due_ms = store_ms + (UNKNOWN_DELAY_MS if delay_ms is None else delay_ms)
             if due_ms > now_ms:
-                wait = wait_ms(due_ms, now_ms=now_ms, delay_ms=delay_ms)
+                wait = due_ms - now_ms
+                if delay_ms is not None and wait > delay_ms:
+                    store_ms = yield from store_time_at(log, position)
+                    if store_ms > now_ms:
+                        set_back.notice(at, queue_end=max_offset, delay_ms=delay_ms, now_s=now_s)
+                    else:  # the level's delay was shortened since
+                        wait = max(0, store_ms + delay_ms - now_ms)
+                wait = set_back.shortened(wait, at, now_s=now_s)
             if wait or (places and taken_bytes + size > BYTES_AT_ONCE):
                 break
             places.append((at, position, size))

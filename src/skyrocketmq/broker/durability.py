@@ -2,7 +2,8 @@
 
 With asynchronous flush and no synchronous slave it is so as soon as it is in the log. Otherwise its sender waits for
 the disk, for a slave, or for both, unless the message says that it need not (`WAIT=false`). Where both are waited for
-and both fail, the slave's failure is told, as Apache's brokers do.
+and both fail, the disk's failure is told: a slave gets only what is on the disk (`CommitLog.shippable_offset`), so that
+it could not be there in time. Apache's brokers, which ship at once, tell the slave's.
 """
 
 from __future__ import annotations
@@ -74,4 +75,4 @@ class _Both:
             self._tell(self._flush, status)
 
     def _tell(self, flush: PutStatus, replica: PutStatus) -> None:
-        self._callback(flush if replica is PutStatus.PUT_OK else replica)
+        self._callback(replica if flush is PutStatus.PUT_OK else flush)

@@ -29,9 +29,10 @@ __all__ = ["AccessHandlers"]
 class AccessHandlers:
     """The answers. Without access control (`access` is None) there are no accounts to read or to change."""
 
-    def __init__(self, access: AccessControl | None, identity: BrokerIdentity) -> None:
+    def __init__(self, access: AccessControl | None, identity: BrokerIdentity, *, answers_secrets: bool) -> None:
         self._access = access
         self._identity = identity
+        self._answers_secrets = answers_secrets
 
     def register(self, dispatcher: Dispatcher) -> None:
         for code, handler in (
@@ -59,7 +60,7 @@ class AccessHandlers:
             white_remote_address=header.white_remote_address,
         )
         try:
-            await access.put_account(account)
+            await access.book.put_account(account)
         except (ConfigError, OSError) as error:
             raise refusal(code, f"the account was not changed: {error}") from error
         return frame.reply()
@@ -70,7 +71,7 @@ class AccessHandlers:
         access = self._get_access(code)
         access_key = decode_header(DeleteAccessConfigHeader, frame.ext).access_key
         try:
-            await access.delete_account(required(access_key, "accessKey", frame))
+            await access.book.delete_account(required(access_key, "accessKey", frame))
         except (ConfigError, OSError) as error:
             raise refusal(code, f"the account was not deleted: {error}") from error
         return frame.reply()
@@ -82,7 +83,7 @@ class AccessHandlers:
         header = decode_header(UpdateWhiteAddressesHeader, frame.ext)
         path = Path(header.acl_file_full_path) if header.acl_file_full_path else None
         try:
-            await access.put_white_addresses(_split(header.global_white_addrs), path)
+            await access.book.put_white_addresses(_split(header.global_white_addrs), path)
         except (ConfigError, OSError) as error:
             raise refusal(code, f"the white list was not changed: {error}") from error
         return frame.reply()
@@ -90,9 +91,9 @@ class AccessHandlers:
     def show_versions(self, frame: Frame, connection: Connection) -> Frame:
         """52: the versions of the files."""
         access = self._get_access(ResponseCode.SYSTEM_ERROR)
-        versions = {str(file.path): file.version for file in access.table.files}
+        versions = {str(file.path): file.version for file in access.book.table.files}
         answer = BrokerAclInfoAnswer(
-            version=encode_body(versions[str(access.path)]).decode(),
+            version=encode_body(versions[str(access.book.path)]).decode(),
             all_acl_file_version=msgspec.json.encode(versions).decode(),
             broker_name=self._identity.broker_name,
             broker_addr=self._identity.address,
@@ -101,12 +102,20 @@ class AccessHandlers:
         return frame.reply(ext=encode_header(answer))
 
     def show_accounts(self, frame: Frame, connection: Connection) -> Frame:
-        """54: all accounts, secrets included."""
-        files = self._get_access(ResponseCode.SYSTEM_ERROR).table.files
+        """54: all accounts, without their secrets.
+
+        A signature does not name the request that it is for, so any that an administrator was heard making may come
+        again as this one, over a connection of the listener's own. `aclAnswersSecrets` is for those who are sure that
+        nobody listens; even then no secret leaves unencrypted.
+        """
+        files = self._get_access(ResponseCode.SYSTEM_ERROR).book.table.files
         by_key = {account.access_key: account for file in reversed(files) for account in reversed(file.accounts)}
+        accounts = list(reversed(by_key.values()))
+        if not (self._answers_secrets and connection.is_encrypted):
+            accounts = [msgspec.structs.replace(account, secret_key=None) for account in accounts]
         body = AccessConfig(
             global_white_addrs=[address for file in files for address in file.white_addresses],
-            plain_access_configs=list(reversed(by_key.values())),
+            plain_access_configs=accounts,
         )
         return frame.reply(body=encode_body(body))
 

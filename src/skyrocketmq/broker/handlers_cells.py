@@ -2,10 +2,13 @@
 
 For operators who wonder why a consumer does not see a message. Cells say where messages lie, not what is in them: a
 filter by tags is decided by them, one by SQL only as far as bit maps go.
+
+One answer at a time is made, in slices: thousands may be asked for at once, and each is a megabyte.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Callable
 from typing import Final
@@ -19,9 +22,11 @@ from skyrocketmq.broker.pull_filters import SqlPullFilter
 from skyrocketmq.filters import ALL_TAGS
 from skyrocketmq.model import SubscriptionData
 from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.ports import Clock
+from skyrocketmq.slices import Slices, joined_in_slices
 from skyrocketmq.store import ConsumeQueue, MessageStore
 from skyrocketmq.store.queue_extension import EXT_ADDRESS_MAX, ExtensionUnit
-from skyrocketmq.wire.bodies import encode_body
+from skyrocketmq.wire.bodies import body_parts, encode_body
 from skyrocketmq.wire.bodies_admin import ConsumeQueueEntries, ConsumeQueueEntry
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
@@ -38,10 +43,14 @@ Wants = Callable[[int, ExtensionUnit | None], bool]
 class CellHandlers:
     """The answer, from the store and the subscriptions of connected groups."""
 
-    def __init__(self, *, store: MessageStore, consumers: ConsumerTable[Connection], filters: ConsumerFilters) -> None:
+    def __init__(
+        self, *, store: MessageStore, consumers: ConsumerTable[Connection], filters: ConsumerFilters, clock: Clock
+    ) -> None:
         self._store = store
         self._consumers = consumers
         self._filters = filters
+        self._clock = clock
+        self._making = asyncio.Lock()  # guards no state: whoever has it makes an answer
 
     def register(self, dispatcher: Dispatcher) -> None:
         dispatcher.register(RequestCode.QUERY_CONSUME_QUEUE, self.query_cells)
@@ -56,20 +65,29 @@ class CellHandlers:
                 ResponseCode.SYSTEM_ERROR,
                 f"there is no queue {header.queue_id} of topic {topic} here: check both, and whether it has messages",
             )
+        async with self._making:
+            return await self._answer(frame, header, topic, queue)
+
+    async def _answer(self, frame: Frame, header: QueryConsumeQueueHeader, topic: str, queue: ConsumeQueue) -> Frame:
         cells = await self._store.read_cells(queue, header.index, min(header.count, CELL_COUNT_MAX))
         if cells is None:
             # A success without a body: this is how the family says that there is no such place.
             remark = f"index {header.index} of queue {header.queue_id} of topic {topic} does not exist"
             return frame.reply(remark=remark)
         subscription, filter_data, wants = self._filter(topic, header.consumer_group)
+        entries = []
+        slices = Slices(self._clock)
+        for cell in cells:
+            entries.append(self._entry(queue, *cell, wants))
+            await slices.step()
         body = ConsumeQueueEntries(
             filter_data=filter_data,
             max_queue_index=queue.max_offset,
             min_queue_index=queue.min_offset,
-            queue_data=[self._entry(queue, *cell, wants) for cell in cells],
+            queue_data=entries,
             subscription_data=subscription,
         )
-        return frame.reply(body=encode_body(body))
+        return frame.reply(body=await joined_in_slices(body_parts(body), self._clock))
 
     def _filter(self, topic: str, group: str | None) -> tuple[SubscriptionData | None, str | None, Wants]:
         """What a group subscribes to, the filter that the broker keeps for it as a text, and its decision on a cell."""

@@ -1,21 +1,23 @@
-"""Requests about who is connected: heartbeats, good-byes, lists of members, locks on queues.
+"""Requests about who is connected: heartbeats, good-byes, lists of members.
 
 `connection_closed` and `expire_silent` are called by the broker, the one for each connection that ends, the other every
-`SCAN_INTERVAL_S`.
+`SCAN_INTERVAL_S`. A client may be in a thousand groups, and many may go at once: what takes long goes on in slices, and
+until then whoever is gone still counts as a member.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Generator, Iterator
 
 from skyrocketmq.broker.access import AccessControl
 from skyrocketmq.broker.answers import no_consumers, read_body, refusal, required
 from skyrocketmq.broker.clients import ConsumerTable, Member, ProducerTable
 from skyrocketmq.broker.consumer_filters import ConsumerFilters, is_tag_type
 from skyrocketmq.broker.groups import GroupTable
+from skyrocketmq.broker.heartbeat_rules import check_heartbeat, check_heartbeat_bytes
 from skyrocketmq.broker.notices import ChangeNotices
 from skyrocketmq.broker.pull_rules import no_sql_filters
-from skyrocketmq.broker.queue_locks import QueueLocks
 from skyrocketmq.broker.subscription_differences import SubscriptionDifferences
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig, ConfigHolder
@@ -23,8 +25,9 @@ from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.filters import SqlError, compile_sql
 from skyrocketmq.model import SQL92_EXPRESSION, ConsumerData, HeartbeatData
 from skyrocketmq.model.names import check_topic, retry_topic
-from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.net import Connection, Dispatcher, Steps, in_slices
 from skyrocketmq.ports import Clock
+from skyrocketmq.slices import Backlog
 from skyrocketmq.wire import bodies_admin, bodies_clients
 from skyrocketmq.wire.bodies import encode_body
 from skyrocketmq.wire.codes import Language, RequestCode, ResponseCode
@@ -39,6 +42,7 @@ logger = logging.getLogger(__name__)
 
 SILENCE_S_MAX = 120.0  # a client that sent no heartbeat for so long is gone; it sends one every 30 s
 SCAN_INTERVAL_S = 10.0
+NAMED_MAX = 8  # groups named in a line of the log
 
 
 class ClientHandlers:
@@ -54,7 +58,6 @@ class ClientHandlers:
         filters: ConsumerFilters,
         producers: ProducerTable[Connection],
         differences: SubscriptionDifferences[Connection],
-        locks: QueueLocks,
         notices: ChangeNotices,
         clock: Clock,
         access: AccessControl | None = None,
@@ -66,10 +69,10 @@ class ClientHandlers:
         self._filters = filters
         self._producers = producers
         self._differences = differences
-        self._locks = locks
         self._notices = notices
         self._clock = clock
         self._access = access
+        self._leaving = Backlog(clock)
         producers.may_be_told = None if access is None else access.may_be_told
 
     def register(self, dispatcher: Dispatcher) -> None:
@@ -78,8 +81,6 @@ class ClientHandlers:
             (RequestCode.UNREGISTER_CLIENT, self.unregister),
             (RequestCode.CHECK_CLIENT_CONFIG, self.check_subscription),
             (RequestCode.GET_CONSUMER_LIST_BY_GROUP, self.list_client_ids),
-            (RequestCode.LOCK_BATCH_MQ, self.lock_queues),
-            (RequestCode.UNLOCK_BATCH_MQ, self.unlock_queues),
             (RequestCode.GET_CONSUMER_CONNECTION_LIST, self.list_consumers),
             (RequestCode.GET_PRODUCER_CONNECTION_LIST, self.list_producers),
             (RequestCode.GET_ALL_PRODUCER_INFO, self.list_all_producers),
@@ -88,11 +89,19 @@ class ClientHandlers:
 
     # -- coming and going
 
-    def heartbeat(self, frame: Frame, connection: Connection) -> Frame:
+    def heartbeat(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
         """34: a client says who it is, what it produces and what it consumes."""
+        check_heartbeat_bytes(frame.body)
         data = read_body(HeartbeatData, frame)
-        if not data.client_id:
-            raise refusal(ResponseCode.SYSTEM_ERROR, "the heartbeat has no clientID: give every client one of its own")
+        check_heartbeat(
+            data,
+            self._config.current.limits,
+            consuming=self._consumers.subscriptions_of(connection),
+            producing=self._producers.groups_of(connection),
+        )
+        return in_slices(self._take_heartbeat(data, frame, connection), self._clock)
+
+    def _take_heartbeat(self, data: HeartbeatData, frame: Frame, connection: Connection) -> Steps:
         member = Member(
             connection=connection,
             client_id=data.client_id,
@@ -103,29 +112,48 @@ class ClientHandlers:
             heard_s=self._clock.monotonic(),
             account=None if self._access is None else self._access.account_of(frame, connection),
         )
+        changed: list[str] = []
+        joined: list[str] = []
         for consumer in data.consumer_data_set:
-            self._register_consumer(member, consumer)
+            if connection.is_closed:  # meanwhile: whatever it was a member of has been told so
+                return frame.reply()
+            yield from self._register_consumer(member, consumer, changed)
+            yield
         for producer in data.producer_data_set:
+            if connection.is_closed:
+                return frame.reply()
             if self._producers.register(producer.group_name, member):
-                logger.info("producer joined", extra=_describe(producer.group_name, member))
-                if not self._producers.may_have_client_id(member):
-                    logger.warning(
-                        "the client id of another account, which goes on getting the replies to it",
-                        extra=_describe(producer.group_name, member) | {"account": member.account},
-                    )
+                joined.append(producer.group_name)
+            yield
+        # One line each, however many groups a client has: a stranger's heartbeat must not fill the log.
+        if changed:
+            logger.info("consumer group changed", extra=_describe(changed, member))
+        if joined:
+            logger.info("producer joined", extra=_describe(joined, member))
+            if not self._producers.may_have_client_id(member):
+                logger.warning(
+                    "the client id of another account, which goes on getting the replies to it",
+                    extra=_describe(joined, member) | {"account": member.account},
+                )
         return frame.reply()
 
-    def _register_consumer(self, member: Member[Connection], data: ConsumerData) -> None:
+    def _register_consumer(
+        self, member: Member[Connection], data: ConsumerData, changed: list[str]
+    ) -> Generator[None, None, None]:
         name = data.group_name
         group = self._groups.find_or_create(name)
         if group is not None and _has_legal_retry_topic(name):
             self._topics.get_retry_topic(name, queue_count=group.retry_queue_nums, unit_mode=data.unit_mode)
         if self._consumers.register(member, data):
-            logger.info("consumer group changed", extra=_describe(name, member))
+            changed.append(name)
             if group is None or group.notify_consumer_ids_changed_enable:
                 self._notify(name)
-        self._filters.register(name, data.subscription_data_set, now_ms=member.heard_ms)
         self._differences.heard(member.connection, member.client_id, member.address, data, now_s=member.heard_s)
+        if self._config.current.sql_filter_enable:  # else nobody is filtered by what they say, see `pull_rules`
+            for _ in self._filters.register_in_steps(name, data.subscription_data_set, now_ms=member.heard_ms):
+                yield
+                if member.connection.is_closed:  # nobody would take back what is registered now
+                    return
 
     def unregister(self, frame: Frame, connection: Connection) -> Frame:
         """35: a client leaves its groups."""
@@ -142,12 +170,23 @@ class ClientHandlers:
 
     def connection_closed(self, connection: Connection) -> None:
         """A connection has ended, and with it its membership in every group."""
-        self._producers.forget(connection)
-        for group in self._consumers.forget(connection):
-            logger.info("consumer lost", extra={"group": group, "peer": connection.peer})
-            self._drop_filters(group)
-            self._differences.gone(group, connection, now_s=self._clock.monotonic())
-            self._notify(group)
+        self._leaving.add(self._leave(connection))
+
+    def _leave(self, connection: Connection) -> Iterator[None]:
+        for _ in self._producers.forget_in_steps(connection):
+            yield
+        lost = []
+        for group in self._consumers.forget_in_steps(connection):
+            lost.append(group)
+            self._left(group, connection)
+            yield
+        if lost:
+            logger.info("consumer lost", extra={"group": _named(lost), "peer": connection.peer})
+
+    def _left(self, group: str, connection: Connection) -> None:
+        self._drop_filters(group)
+        self._differences.gone(group, connection, now_s=self._clock.monotonic())
+        self._notify(group)
 
     def _drop_filters(self, group: str) -> None:
         """The filters of a group go with its last member."""
@@ -155,15 +194,23 @@ class ClientHandlers:
             self._filters.unregister(group, now_ms=self._clock.now_ms())
 
     def expire_silent(self) -> None:
-        """Close the connections of clients that have sent no heartbeat for too long, and drop expired locks."""
-        now_s = self._clock.monotonic()
-        deadline_s = now_s - SILENCE_S_MAX
-        silent = [*self._consumers.silent_since(deadline_s), *self._producers.silent_since(deadline_s)]
-        for connection in dict.fromkeys(silent):
+        """Close the connections of clients that have sent no heartbeat for too long."""
+        self._leaving.add(self._expire(self._clock.monotonic() - SILENCE_S_MAX))
+
+    def _expire(self, deadline_s: float) -> Iterator[None]:
+        silent: dict[Connection, None] = {}
+        for table in (self._consumers, self._producers):
+            for group in table.groups():
+                silent.update((each, None) for each in table.silent_in(group, deadline_s) if not each.is_closed)
+                yield
+        for connection in silent:
             logger.warning("client expired", extra={"peer": connection.peer, "silent_s": SILENCE_S_MAX})
             self.connection_closed(connection)
             connection.close("no heartbeat for too long")
-        self._locks.drop_expired(now_s=now_s)
+            yield
+
+    def close(self) -> None:
+        self._leaving.close()
 
     def _notify(self, group: str) -> None:
         if self._config.current.notify_consumer_ids_changed:
@@ -232,29 +279,6 @@ class ClientHandlers:
         data = {group: list(map(_producer, self._producers.members_of(group))) for group in self._producers.groups()}
         return frame.reply(body=encode_body(bodies_admin.ProducerTable(data=data)))
 
-    # -- locks
-
-    def lock_queues(self, frame: Frame, connection: Connection) -> Frame:
-        """41: a consumer wants queues for itself, or renews its right to them."""
-        request = read_body(bodies_clients.QueueLockRequest, frame)
-        granted = self._locks.lock(
-            request.mq_set,
-            group=required(request.consumer_group, "consumerGroup", frame),
-            client_id=required(request.client_id, "clientId", frame),
-            now_s=self._clock.monotonic(),
-        )
-        return frame.reply(body=encode_body(bodies_clients.LockedQueues(lock_ok_mq_set=tuple(granted))))
-
-    def unlock_queues(self, frame: Frame, connection: Connection) -> Frame:
-        """42: a consumer gives queues back."""
-        request = read_body(bodies_clients.QueueLockRequest, frame)
-        self._locks.unlock(
-            request.mq_set,
-            group=required(request.consumer_group, "consumerGroup", frame),
-            client_id=required(request.client_id, "clientId", frame),
-        )
-        return frame.reply()
-
 
 def _has_legal_retry_topic(group: str) -> bool:
     """A group's name may be so long that no topic can be named after it: such a group lives without retries."""
@@ -265,8 +289,13 @@ def _has_legal_retry_topic(group: str) -> bool:
     return True
 
 
-def _describe(group: str, member: Member[Connection]) -> dict[str, object]:
-    return {"group": group, "client": member.client_id, "peer": member.address}
+def _describe(groups: list[str], member: Member[Connection]) -> dict[str, object]:
+    return {"group": _named(groups), "client": member.client_id, "peer": member.address}
+
+
+def _named(groups: list[str]) -> str:
+    more = f" and {len(groups) - NAMED_MAX} more" if len(groups) > NAMED_MAX else ""
+    return ",".join(groups[:NAMED_MAX]) + more
 
 
 def _language_name(language: int | None) -> str:

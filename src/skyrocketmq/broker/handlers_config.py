@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from typing import Final
 
 from skyrocketmq.broker.answers import refusal
-from skyrocketmq.config import BrokerConfig, ConfigHolder, read_properties, write_properties
+from skyrocketmq.config import BrokerConfig, ConfigHolder, read_requested_properties, write_properties
 from skyrocketmq.errors import ConfigError
 from skyrocketmq.model import DataVersion
 from skyrocketmq.net import Connection, Dispatcher
@@ -18,6 +20,8 @@ from skyrocketmq.wire.headers_codec import encode_header
 __all__ = ["ConfigHandlers"]
 
 logger = logging.getLogger(__name__)
+
+NAME_SERVER_KEYS: Final = ("namesrvAddr", "rocketmq.namesrv.addr")
 
 
 class ConfigHandlers:
@@ -36,7 +40,9 @@ class ConfigHandlers:
         The remark names the keys that wait for the next start.
         """
         try:
-            changed = await self._config.update(read_properties(frame.body))
+            changes = read_requested_properties(frame.body)
+            self._check_name_servers(changes)
+            changed = await self._config.update(changes)
         except ConfigError as error:
             raise refusal(ResponseCode.SYSTEM_ERROR, f"nothing was changed: {error}") from error
         except OSError as error:
@@ -44,6 +50,13 @@ class ConfigHandlers:
             raise refusal(ResponseCode.SYSTEM_ERROR, remark) from error
         logger.info("configuration updated", extra={"keys": sorted(changed), "by": connection.peer})
         return frame.reply(remark=self._config.pending_text())
+
+    def _check_name_servers(self, changes: Mapping[str, str]) -> None:
+        """With accounts, whoever may not sign must not be able to make the broker sign for him, at a server of his."""
+        current = self._config.current
+        addresses = ";".join(current.namesrv_addresses)
+        if current.acl_enable and any(changes.get(name, addresses) != addresses for name in NAME_SERVER_KEYS):
+            raise ConfigError("namesrvAddr is not changed by a request while aclEnable is true: set it in the file")
 
     def get_config(self, frame: Frame, connection: Connection) -> Frame:
         """26: every key that is in effect, as lines of `key=value`."""

@@ -16,7 +16,9 @@ from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model import SubscriptionGroupConfig
 from skyrocketmq.model.names import check_group
 from skyrocketmq.net import Connection, Dispatcher
-from skyrocketmq.wire.bodies import encode_body
+from skyrocketmq.ports import Clock
+from skyrocketmq.slices import joined_in_slices
+from skyrocketmq.wire.bodies import body_parts, encode_body
 from skyrocketmq.wire.bodies_tables import SubscriptionGroupTable
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
@@ -40,11 +42,13 @@ class GroupHandlers:
         groups: GroupTable,
         groups_file: Saver[SubscriptionGroupTable],
         offsets: ConsumerOffsets,
+        clock: Clock,
     ) -> None:
         self._config = config
         self._groups = groups
         self._groups_file = groups_file
         self._offsets = offsets
+        self._clock = clock
 
     def register(self, dispatcher: Dispatcher) -> None:
         dispatcher.register(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, self.put_group)
@@ -81,12 +85,12 @@ class GroupHandlers:
         await change_saved(self._groups_file, f"the end of group {name}")
         return frame.reply()
 
-    def list_groups(self, frame: Frame, connection: Connection) -> Frame:
+    async def list_groups(self, frame: Frame, connection: Connection) -> Frame:
         """201: all groups, as slaves copy them and administrators read them."""
         table = SubscriptionGroupTable(
             data_version=self._groups.data_version, subscription_group_table=self._groups.table()
         )
-        return frame.reply(body=encode_body(table))
+        return frame.reply(body=await joined_in_slices(body_parts(table), self._clock))
 
     def show_group(self, frame: Frame, connection: Connection) -> Frame:
         """352: one group, as administration tools of release 5 ask for it. To ask is not to make it."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from skyrocketmq.broker.answers import not_the_brokers, refusal, required
-from skyrocketmq.broker.consumer_offsets import ConsumerOffsets, young_queue_start
+from skyrocketmq.broker.answers import check_names, not_the_brokers, refusal, required
+from skyrocketmq.broker.consumer_offsets import ConsumerOffsets, is_of_another_log, young_queue_start
 from skyrocketmq.broker.slave_progress import AGE_FIELD, KNOWS_AGES_FIELD, CommitTimes
-from skyrocketmq.config import BrokerConfig, ConfigHolder
+from skyrocketmq.config import BrokerConfig, BrokerRole, ConfigHolder
 from skyrocketmq.net import Connection, Dispatcher
-from skyrocketmq.ports import Disk
+from skyrocketmq.ports import Clock, Disk
+from skyrocketmq.slices import joined_in_slices
 from skyrocketmq.store import ConfigFile, MessageStore
-from skyrocketmq.wire.bodies import decode_body, encode_body
+from skyrocketmq.wire.bodies import body_parts, decode_body, encode_body
 from skyrocketmq.wire.bodies_tables import ConsumerOffsetTable, DelayOffsetTable
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
@@ -35,12 +36,15 @@ class OffsetHandlers:
         commit_times: CommitTimes,
         store: MessageStore,
         disk: Disk,
+        clock: Clock,
     ) -> None:
         self._config = config
         self._offsets = offsets
         self._commit_times = commit_times
         self._store = store
+        self._is_slave = store.config.broker_role is BrokerRole.SLAVE  # which may have less than groups have read
         self._disk = disk
+        self._clock = clock
         self._delay_offsets_file = ConfigFile(disk, config.current.store.root_path / "config" / "delayOffset.json")
 
     def register(self, dispatcher: Dispatcher) -> None:
@@ -59,7 +63,7 @@ class OffsetHandlers:
     # -- groups
 
     def find_offset(self, frame: Frame, connection: Connection) -> Frame:
-        """14: how far a group is in a queue. A group that never said so starts at 0 where the queue is young."""
+        """14: how far a group is in a queue. A group that never said so starts where a young queue begins."""
         header = decode_header(QueryConsumerOffsetHeader, frame.ext)
         group = required(header.consumer_group, "consumerGroup", frame)
         topic = required(header.topic, "topic", frame)
@@ -76,12 +80,12 @@ class OffsetHandlers:
         return _offset_answer(frame, offset)
 
     def _start_in(self, topic: str, queue_id: int) -> int | None:
-        min_offset = self._store.min_offset(topic, queue_id)
-        is_first_cold = min_offset <= 0 and self._store.is_far_behind(topic, queue_id, 0)
-        return young_queue_start(min_offset=min_offset, is_first_cold=is_first_cold)
+        min_offset, begin = self._store.min_offset(topic, queue_id), self._store.ended.find(topic, queue_id)
+        is_first_cold = min_offset <= begin and self._store.is_far_behind(topic, queue_id, max(min_offset, 0))
+        return young_queue_start(begin=begin, min_offset=min_offset, is_first_cold=is_first_cold)
 
     def commit_offset(self, frame: Frame, connection: Connection) -> Frame:
-        """15: how far a group is now; taken as it is said.
+        """15: how far a group is now; taken as it is said, unless it was said of another log.
 
         From a slave it is what groups committed there a while ago: it counts unless they committed here since.
         """
@@ -91,21 +95,27 @@ class OffsetHandlers:
         topic = required(header.topic, "topic", frame)
         queue_id = required(header.queue_id, "queueId", frame)
         offset = required(header.commit_offset, "commitOffset", frame)
+        check_names(topic=topic, group=group, queue_id=queue_id)
         age_ms = (frame.ext or {}).get(AGE_FIELD) or ""
-        if not age_ms.isdecimal():
-            self._offsets.commit(group=group, topic=topic, queue_id=queue_id, offset=offset)
-            return frame.reply()
-        if self._commit_times.is_unchanged_for(f"{topic}@{group}", queue_id, int(age_ms)):
-            self._offsets.commit(group=group, topic=topic, queue_id=queue_id, offset=offset)
         known = self._offsets.find(group=group, topic=topic, queue_id=queue_id)
+        is_progress = self._is_slave or not is_of_another_log(
+            offset, stored=known, queue_end=self._store.max_offset(topic, queue_id)
+        )
+        if not age_ms.isdecimal():
+            if is_progress:
+                self._offsets.commit(group=group, topic=topic, queue_id=queue_id, offset=offset)
+            return frame.reply()
+        if is_progress and self._commit_times.is_unchanged_for(f"{topic}@{group}", queue_id, int(age_ms)):
+            self._offsets.commit(group=group, topic=topic, queue_id=queue_id, offset=offset)
+            known = offset
         return _offset_answer(frame, offset if known is None else known)
 
-    def list_offsets(self, frame: Frame, connection: Connection) -> Frame:
+    async def list_offsets(self, frame: Frame, connection: Connection) -> Frame:
         """43: the offsets of all groups, for slaves."""
         # Java reads numbers as keys with and without quotation marks; with them a large table is written fifty times
         # faster, and slaves ask for it every ten seconds.
-        body = encode_body(ConsumerOffsetTable(offset_table=self._offsets.table()), standard_json=True)
-        return frame.reply(ext={KNOWS_AGES_FIELD: "true"}, body=body)
+        parts = body_parts(ConsumerOffsetTable(offset_table=self._offsets.live_table()), standard_json=True)
+        return frame.reply(ext={KNOWS_AGES_FIELD: "true"}, body=await joined_in_slices(parts, self._clock))
 
     async def list_delay_offsets(self, frame: Frame, connection: Connection) -> Frame:
         """45: how far delayed messages are delivered, for slaves: what the file holds."""

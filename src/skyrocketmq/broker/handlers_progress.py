@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime
+from typing import Final
+
+import msgspec
 
 from skyrocketmq.broker.answers import no_such_topic, not_the_brokers, required
 from skyrocketmq.broker.clients import ConsumerTable
@@ -21,8 +24,9 @@ from skyrocketmq.model import MessageQueue
 from skyrocketmq.model.numbers import INT64_MAX
 from skyrocketmq.net import Connection, Dispatcher
 from skyrocketmq.ports import Clock
+from skyrocketmq.slices import Slices, joined_in_slices
 from skyrocketmq.store import MessageStore
-from skyrocketmq.wire.bodies import encode_body
+from skyrocketmq.wire.bodies import body_parts, encode_body
 from skyrocketmq.wire.bodies_admin import (
     ConsumeOffsets,
     ConsumeStats,
@@ -43,10 +47,13 @@ from skyrocketmq.wire.headers_admin import (
     TopicOfGroupHeader,
 )
 from skyrocketmq.wire.headers_codec import decode_header
+from skyrocketmq.wire.parts import Splitter
 
 __all__ = ["ProgressHandlers"]
 
 logger = logging.getLogger(__name__)
+
+GROUPS_A_PART: Final = 16  # groups that become text at once
 
 
 class ProgressHandlers:
@@ -99,15 +106,25 @@ class ProgressHandlers:
             if config is not None and self._is_read_by(group, topic):
                 table |= await self._progress(group, topic, queue_count=config.read_queue_nums)
                 tps += self._statistics.group_tps(topic=topic, group=group)
-        return frame.reply(body=encode_body(ConsumeStats(consume_tps=tps, offset_table=table)))
+        return frame.reply(body=await self._body(ConsumeStats(consume_tps=tps, offset_table=table)))
 
     async def all_consume_stats(self, frame: Frame, connection: Connection) -> Frame:
         """317: how far all groups are, each in all of its topics; or in those that are consumed in order."""
         is_order = decode_header(GetBrokerConsumeStatsHeader, frame.ext).is_order
+        # Groups become text as they come: a hundred thousand values kept for later are work for the garbage collector.
+        answer = ConsumeStatsList(broker_addr=self._identity.address)
+        splitter = Splitter(answer, "consume_stats_list", encode_body)
+        texts: list[bytes] = []
         groups: list[dict[str, list[ConsumeStats]]] = []
         total_diff = 0
-        topics = self._offsets.topics_by_group()
-        for group in sorted(self._groups.table()):
+        slices = Slices(self._clock)
+        topics: dict[str, list[str]] = {}
+        for key in self._offsets.live_table():
+            topic, _, group = key.partition("@")
+            topics.setdefault(group, []).append(topic)
+            await slices.step()
+        for group in sorted(self._groups.names()):
+            await slices.step()
             of_group: list[ConsumeStats] = []
             for topic in topics.get(group, ()):
                 config = self._topics.find(topic)
@@ -118,8 +135,17 @@ class ProgressHandlers:
                 tps = self._statistics.group_tps(topic=topic, group=group)
                 of_group.append(ConsumeStats(consume_tps=tps, offset_table=table))
             groups.append({group: of_group})
-        body = ConsumeStatsList(broker_addr=self._identity.address, consume_stats_list=groups, total_diff=total_diff)
-        return frame.reply(body=encode_body(body))
+            if len(groups) >= GROUPS_A_PART:
+                texts += (b"," if texts else b"", splitter.entries(groups))
+                groups = []
+        if groups:
+            texts += (b"," if texts else b"", splitter.entries(groups))
+        await slices.end()
+        prefix, suffix = splitter.around(msgspec.structs.replace(answer, total_diff=total_diff))
+        return frame.reply(body=b"".join((prefix, *texts, suffix)))
+
+    async def _body(self, value: msgspec.Struct) -> bytes:
+        return await joined_in_slices(body_parts(value), self._clock)
 
     def _is_read_by(self, group: str, topic: str) -> bool:
         """A topic that the members of a group no longer subscribe to says nothing about how far they are."""
@@ -150,7 +176,7 @@ class ProgressHandlers:
         for queue_id in range(config.write_queue_nums):
             spans.append(await self._time_span(topic, group, queue_id))
             await self._turns.let_others()
-        return frame.reply(body=encode_body(ConsumeTimeSpans(consume_time_span_set=tuple(spans))))
+        return frame.reply(body=await self._body(ConsumeTimeSpans(consume_time_span_set=tuple(spans))))
 
     async def _time_span(self, topic: str, group: str, queue_id: int) -> ConsumeTimeSpan:
         store = self._store

@@ -1,4 +1,8 @@
-"""Finding messages by key (12) and by their place in the log (33)."""
+"""Finding messages by key (12) and by their place in the log (33).
+
+Rule: a place in the log is believed only if a queue points at it. A slave compares logs, which hold more than the
+queues do: it says so (`anyRecord`), and where access is controlled, whoever says so has to be allowed everything.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +69,10 @@ class QueryHandlers:
         header = decode_header(ViewMessageHeader, frame.ext)
         if header.offset is None:
             raise broker_error(ResponseCode.SYSTEM_ERROR, "to view a message, its offset is needed")
-        record = await self._store.message_at(header.offset)
+        if header.any_record and (self._access is None or self._access.may_everything(frame, connection)):
+            record = await self._store.record_at(header.offset)
+        else:
+            record = await self._store.message_at(header.offset)
         if record is None:
             raise broker_error(
                 ResponseCode.SYSTEM_ERROR,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from skyrocketmq import hot
 from skyrocketmq.broker.answers import refusal, required
 from skyrocketmq.broker.runtime_figures import RuntimeFigures, byte_text
 from skyrocketmq.broker.statistics import BrokerStatistics
@@ -55,6 +56,7 @@ class RuntimeHandlers:
         table = {
             "brokerVersionDesc": version_name(VERSION_4_9_7),
             "brokerVersion": str(VERSION_4_9_7),
+            "codeForm": hot.description(),
             **self._figures.table(),
             **self._log_figures(),
             **self._queue_figures(),

@@ -17,12 +17,13 @@ from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.broker.turns import Turns
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.errors import IllegalArgument
-from skyrocketmq.model import MessageQueue, TopicConfig, TopicFilterType
+from skyrocketmq.model import QUEUE_COUNT_MAX, MessageQueue, TopicConfig, TopicFilterType
 from skyrocketmq.model.names import PERM_INHERIT, PERM_PRIORITY, PERM_READ_WRITE, check_topic
 from skyrocketmq.net import Connection, Dispatcher
 from skyrocketmq.ports import Clock
+from skyrocketmq.slices import joined_in_slices
 from skyrocketmq.store import MessageStore
-from skyrocketmq.wire.bodies import encode_body
+from skyrocketmq.wire.bodies import body_parts, encode_body
 from skyrocketmq.wire.bodies_admin import GroupList, QueueOffsets, TopicStats
 from skyrocketmq.wire.bodies_tables import TopicConfigTable, TopicList
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
@@ -35,7 +36,6 @@ __all__ = ["TopicHandlers"]
 logger = logging.getLogger(__name__)
 
 PERM_MAX = PERM_READ_WRITE | PERM_INHERIT | PERM_PRIORITY
-QUEUE_COUNT_MAX = 65_536  # clients make an object for each queue of a topic: a slip of the keyboard must not kill them
 
 
 class TopicHandlers:
@@ -60,6 +60,7 @@ class TopicHandlers:
         self._consumers = consumers
         self._offsets = offsets
         self._store = store
+        self._clock = clock
         self._turns = Turns(clock)
 
     def register(self, dispatcher: Dispatcher) -> None:
@@ -96,7 +97,10 @@ class TopicHandlers:
         return frame.reply()
 
     async def delete_topic(self, frame: Frame, connection: Connection) -> Frame:
-        """215: a topic that goes with its queues. One that is not there is gone already; name servers are not told."""
+        """215: a topic that goes with its queues. One that is not there is gone already; name servers are not told.
+
+        Groups keep their offsets: if the topic is made again, its queues go on where they ended.
+        """
         name = self._changeable_topic(decode_header(TopicHeader, frame.ext).topic, "delete", frame)
         self._topics.delete(name)
         logger.info("topic deleted", extra={"topic": name, "by": connection.peer})
@@ -120,10 +124,10 @@ class TopicHandlers:
 
     # -- lists
 
-    def list_topics(self, frame: Frame, connection: Connection) -> Frame:
+    async def list_topics(self, frame: Frame, connection: Connection) -> Frame:
         """21: all topics, as slaves copy them and administrators read them."""
         table = TopicConfigTable(data_version=self._topics.data_version, topic_config_table=self._topics.table())
-        return frame.reply(body=encode_body(table))
+        return frame.reply(body=await joined_in_slices(body_parts(table), self._clock))
 
     def show_topic(self, frame: Frame, connection: Connection) -> Frame:
         """351: one topic, as administration tools of release 5 ask for it."""
@@ -153,7 +157,8 @@ class TopicHandlers:
         for queue_id in range(topic.write_queue_nums):
             table[MessageQueue(name, self._config.current.broker_name, queue_id)] = await self._bounds(name, queue_id)
             await self._turns.let_others()
-        return frame.reply(body=encode_body(TopicStats(offset_table=table)))
+        body = await joined_in_slices(body_parts(TopicStats(offset_table=table)), self._clock)
+        return frame.reply(body=body)
 
     async def _bounds(self, topic: str, queue_id: int) -> QueueOffsets:
         max_offset = max(0, self._store.max_offset(topic, queue_id))

@@ -16,8 +16,8 @@ import logging
 from collections.abc import Awaitable
 from typing import Final
 
+from skyrocketmq.access.accounts import Permission
 from skyrocketmq.broker.access import AccessControl
-from skyrocketmq.broker.access_accounts import Permission
 from skyrocketmq.broker.answers import master_only, read_header, required
 from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.send_rules import put_status_answer
@@ -30,6 +30,7 @@ from skyrocketmq.model.names import TRANSACTION_GIVEN_UP_TOPIC, TRANSACTION_HALF
 from skyrocketmq.net import Connection, Dispatcher
 from skyrocketmq.store import MessageStore, PutResult
 from skyrocketmq.store.cold_reads import Pending
+from skyrocketmq.store.statuses import PutStatus
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_admin import ResumeCheckHalfMessageHeader
@@ -139,7 +140,12 @@ class TransactionHandlers:
             answer = self._answer(frame, outcome)
             return answer if isinstance(answer, Frame) else await answer
         if outcome is end:
-            return frame.reply(remark=f"this transaction was ended before ({ENDS[end].decode()}): nothing was done")
+            # The first answer may have been lost, or a failure: what this one confirms has to be as safe.
+            remark = f"this transaction was ended before ({ENDS[end].decode()}): nothing was done"
+            status = await self._durability.wait_safe(int(self._store.log.max_offset))
+            return (
+                frame.reply(remark=remark) if status is PutStatus.PUT_OK else put_status_answer(frame, status, remark)
+            )
         if outcome is None:
             raise _refused(
                 "this transaction is not pending, and how it ended is not known any more: nothing was done; if it was "

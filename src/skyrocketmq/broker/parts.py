@@ -7,9 +7,11 @@ answers all but pulls, which may be held for long.
 from __future__ import annotations
 
 from skyrocketmq.broker.access import AccessControl
+from skyrocketmq.broker.bit_maps import BitMaps
 from skyrocketmq.broker.dead_letters import DeadLetters
 from skyrocketmq.broker.delay import DelayDelivery
 from skyrocketmq.broker.durability import Durability
+from skyrocketmq.broker.hand_backs import HandBacks
 from skyrocketmq.broker.handlers_access import AccessHandlers
 from skyrocketmq.broker.handlers_cells import CellHandlers
 from skyrocketmq.broker.handlers_cleaning import CleaningHandlers
@@ -17,6 +19,7 @@ from skyrocketmq.broker.handlers_clients import ClientHandlers
 from skyrocketmq.broker.handlers_config import ConfigHandlers
 from skyrocketmq.broker.handlers_differences import DifferenceHandlers
 from skyrocketmq.broker.handlers_groups import GroupHandlers
+from skyrocketmq.broker.handlers_locks import LockHandlers
 from skyrocketmq.broker.handlers_offsets import OffsetHandlers
 from skyrocketmq.broker.handlers_progress import ProgressHandlers
 from skyrocketmq.broker.handlers_queries import QueryHandlers
@@ -45,9 +48,11 @@ from skyrocketmq.broker.topics import TopicsChanged
 from skyrocketmq.broker.transaction_path import TransactionPath
 from skyrocketmq.broker.transactions import Transactions
 from skyrocketmq.config import BrokerConfig, ConfigHolder
+from skyrocketmq.loop_watch import LoopWatch
 from skyrocketmq.model.names import CLOSED_TOPICS, PERM_WRITE, is_retry_topic
 from skyrocketmq.net import Connection, Dispatcher, Feed
-from skyrocketmq.ports import Clock, Disk
+from skyrocketmq.net.dispatch import SERVER_HEADER_BYTES_MAX
+from skyrocketmq.ports import Chance, Clock, Disk
 from skyrocketmq.store import MessageStore
 
 __all__ = ["BrokerParts"]
@@ -71,12 +76,16 @@ class BrokerParts:
         store_host: bytes,
         disk: Disk,
         clock: Clock,
+        watch: LoopWatch,
+        chance: Chance | None = None,
     ) -> None:
         self._store_host = store_host
         self._config = config
+        self._access = access
         self._store = store
         self._tables = tables
         self._clock = clock
+        self.loop_watch = watch
         self._notices = ChangeNotices(tables.consumers.members_of, clock=clock)
         self.figures = RuntimeFigures(store.statistics, clock)
         self.statistics = BrokerStatistics(config, store, clock)
@@ -92,11 +101,11 @@ class BrokerParts:
             filters=tables.filters,
             producers=tables.producers,
             differences=tables.differences,
-            locks=tables.locks,
             notices=self._notices,
             clock=clock,
             access=access,
         )
+        self._locks = LockHandlers(config=config, topics=tables.topics, locks=tables.locks, clock=clock)
         self._differences = DifferenceHandlers(config=config, differences=tables.differences, clock=clock)
         self.pulls = PullHandler(
             config=config,
@@ -110,10 +119,12 @@ class BrokerParts:
             offset_moved=OffsetMovedEvents(writer, broker_name=identity.broker_name, host=store_host, clock=clock),
             statistics=self.statistics,
             clock=clock,
+            access=access,
         )
         store.on_arrival = self.pulls.held.arrived
         if store.extensions is not None and config.current.calc_filter_bit_map:
-            store.extensions.bit_map_of = tables.filters.bit_map_of
+            store.extensions.bit_map_of = BitMaps(tables.filters, clock).of
+        hand_backs = HandBacks()
         handlers = (
             SendHandler(
                 config=config,
@@ -125,8 +136,10 @@ class BrokerParts:
                 writer=writer,
                 dead_letters=dead_letters,
                 transactions=transactions,
+                hand_backs=hand_backs,
                 store_host=store_host,
                 clock=clock,
+                chance=chance,
             ),
             SendBackHandler(
                 config=config,
@@ -137,8 +150,11 @@ class BrokerParts:
                 writer=writer,
                 statistics=self.statistics,
                 dead_letters=dead_letters,
+                durability=durability,
+                hand_backs=hand_backs,
                 clock=clock,
                 access=access,
+                chance=chance,
             ),
             ReplyHandler(
                 config=config,
@@ -150,6 +166,7 @@ class BrokerParts:
                 writer=writer,
                 store_host=store_host,
                 clock=clock,
+                chance=chance,
             ),
             TransactionHandlers(transactions, config=config, store=store, durability=durability, access=access),
             QueryHandlers(config=config, store=store, access=access),
@@ -170,6 +187,7 @@ class BrokerParts:
                 commit_times=replication.commit_times,
                 store=store,
                 disk=disk,
+                clock=clock,
             ),
             ProgressHandlers(
                 identity=identity,
@@ -189,27 +207,35 @@ class BrokerParts:
                 store=store,
                 clock=clock,
             ),
-            CellHandlers(store=store, consumers=tables.consumers, filters=tables.filters),
+            CellHandlers(store=store, consumers=tables.consumers, filters=tables.filters, clock=clock),
             RuntimeHandlers(
                 config=config,
                 store=store,
                 figures=self.figures,
                 statistics=self.statistics,
-                more_figures=(delay.figures, self._differences.figures),
+                more_figures=(delay.figures, self._differences.figures, watch.figures),
                 disk=disk,
             ),
             self.clients,
+            self._locks,
             self._differences,
-            GroupHandlers(config=config, groups=tables.groups, groups_file=tables.groups_saver, offsets=tables.offsets),
+            GroupHandlers(
+                config=config,
+                groups=tables.groups,
+                groups_file=tables.groups_saver,
+                offsets=tables.offsets,
+                clock=clock,
+            ),
             ConfigHandlers(config),
-            AccessHandlers(access, identity),
+            AccessHandlers(access, identity, answers_secrets=config.current.acl_answers_secrets),
         )
         check = None if access is None else access.check
-        main, fast = Dispatcher(before=check), Dispatcher(before=check)
+        main, fast = (Dispatcher(before=check, watch=watch, header_bytes_max=SERVER_HEADER_BYTES_MAX) for _ in range(2))
         for dispatcher in (main, fast):
             for handler in handlers:
                 handler.register(dispatcher)
         self.pulls.register(main)
+        self.main_dispatcher = main
 
         self._headers = SendHeaders(self._open_topic)
         self._transaction_path = TransactionPath(transactions, self._headers, config)
@@ -260,6 +286,8 @@ class BrokerParts:
         for path in self._send_paths:
             path.accept_from_ms = config.start_accept_send_at_ms
         self._store.apply_config(config.store)
+        if self._access is not None:
+            self._access.apply_config(config)
 
     # -- comings and goings
 
@@ -269,6 +297,7 @@ class BrokerParts:
 
     def expire_silent(self) -> None:
         self.clients.expire_silent()
+        self._locks.drop_expired()
         self._differences.report()
 
     async def release_waiting(self) -> None:
@@ -278,3 +307,5 @@ class BrokerParts:
 
     def close(self) -> None:
         self._notices.close()
+        self.clients.close()
+        self._locks.close()

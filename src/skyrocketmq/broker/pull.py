@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Final
 
+from skyrocketmq.broker.access import AccessControl
 from skyrocketmq.broker.answers import read_header
 from skyrocketmq.broker.clients import ConsumerTable
 from skyrocketmq.broker.consumer_filters import ConsumerFilters
-from skyrocketmq.broker.consumer_offsets import ConsumerOffsets
+from skyrocketmq.broker.consumer_offsets import ConsumerOffsets, is_of_another_log
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.held_pulls import HeldPull, HeldPulls
 from skyrocketmq.broker.offset_moved import OffsetMovedEvents
@@ -54,7 +55,9 @@ class PullHandler:
         offset_moved: OffsetMovedEvents,
         statistics: BrokerStatistics,
         clock: Clock,
+        access: AccessControl | None = None,
     ) -> None:
+        self._access = access
         self._config = config
         self._topics = topics
         self._groups = groups
@@ -86,23 +89,23 @@ class PullHandler:
         """Answer a pull, now if its messages are in memory or there are none; or hold it."""
         if frame.is_oneway:  # nobody waits for messages: what is left of it is the offset that it may commit
             header = read_header(PullMessageHeader, frame)
-            self._commit_offset(header, self._check(header))
+            self._commit_progress(header, self._check(header))
             return None
         return self._pull(frame, connection, is_first_run=True)
 
     def pull_at_once(self, header: PullMessageHeader) -> tuple[GetResult, int] | None:
-        """What was read and the suggested broker, for a pull, not by tags, whose messages are in memory; else None.
+        """What was read and the suggested broker, for a pull whose messages are in memory; else None.
 
         There are messages, or none that match. Raises the `BrokerError` that is the pull's answer. Nothing has changed
         then, nor for None.
         """
         plan = self._check(header)
-        if plan.tag_codes is not None:
-            return None
         asked = plan.filter
         if asked is None:
-            found = self._store.get_resident(plan.topic, plan.queue_id, plan.offset, plan.count_max)
-        elif asked.scan is None:
+            found = self._store.get_resident(
+                plan.topic, plan.queue_id, plan.offset, plan.count_max, tag_codes=plan.tag_codes
+            )
+        elif asked.scan is None or plan.tag_codes is not None:
             return None
         else:
             found = self._store.get_filtered(
@@ -127,7 +130,7 @@ class PullHandler:
         header = read_header(PullMessageHeader, frame)
         plan = self._check(header)
         if is_first_run:
-            self._commit_offset(header, plan)
+            self._commit_progress(header, plan)
         if plan.filter is None:
             found = self._store.get_messages(
                 plan.topic, plan.queue_id, plan.offset, plan.count_max, tag_codes=plan.tag_codes
@@ -159,6 +162,16 @@ class PullHandler:
             consumers=self._consumers,
             filters=self._filters,
         )
+
+    def _commit_progress(self, header: PullMessageHeader, plan: PullPlan) -> None:
+        """The same, unless the consumer is beyond the end of the queue: what it has read was another log."""
+        farthest = max(plan.offset, header.commit_offset or 0)
+        end = self._store.max_offset(plan.topic, plan.queue_id)
+        if farthest <= end or not is_of_another_log(farthest, stored=self._stored_offset(plan), queue_end=end):
+            self._commit_offset(header, plan)
+
+    def _stored_offset(self, plan: PullPlan) -> int | None:
+        return self._offsets.find(group=plan.group.group_name, topic=plan.topic, queue_id=plan.queue_id)
 
     def _commit_offset(self, header: PullMessageHeader, plan: PullPlan) -> None:
         # Who can pull from a slave and from the master commits at the master: what comes here may be older.
@@ -208,6 +221,12 @@ class PullHandler:
                 raise broker_error(ResponseCode.SERVICE_NOT_AVAILABLE, "the broker is stopping: ask again in a while")
             if may_hold and self._hold(frame, connection, header, plan):
                 return None
+        if found.status is GetStatus.OFFSET_OVERFLOW_BADLY:
+            # Its numbers are another log's. How much it has read of this one its group has stored: it goes on there.
+            # The end, where Apache's brokers send it, would step over all that has come since.
+            stored = self._stored_offset(plan)
+            if stored is not None and stored < found.max_offset:
+                found.next_offset = max(stored, found.min_offset)
         if is_moved and not self._is_slave:
             self._offset_moved.store(plan, found.next_offset)
         answer = _answer_of(frame, code, found, suggested_id=self._suggested_broker(plan, found))
@@ -258,16 +277,19 @@ class PullHandler:
         timeout_ms = (header.suspend_timeout_ms or 0) if config.long_polling else config.short_polling_ms
         if timeout_ms_max is not None:
             timeout_ms = min(timeout_ms, timeout_ms_max)
+        timeout_ms = min(timeout_ms, config.limits.held_pull_ms_max)
         queue = self._store.queue(plan.topic, plan.queue_id)
         held = HeldPull(
             frame, connection, queue=queue, offset=plan.offset, tag_codes=plan.tag_codes, filter=plan.filter
         )
-        return self.held.hold(held, timeout_s=max(0, timeout_ms) / 1000)
+        return self.held.hold(held, timeout_s=max(0, timeout_ms) / 1000, connection_max=config.limits.held_pulls_max)
 
     def _run_again(self, held: HeldPull) -> None:
         """Answer a pull that was held: by now there is something for it, or its time is over."""
         frame, connection = held.frame, held.connection
         try:
+            if self._access is not None:  # its account may have lost its rights since, or be gone
+                self._access.check(frame, connection)
             answer = self._pull(frame, connection, is_first_run=False)
         except Exception as error:
             answer = failure_answer(frame, error)

@@ -18,6 +18,7 @@ import msgspec
 from skyrocketmq.broker.pull import PullHandler
 from skyrocketmq.errors import BrokerError
 from skyrocketmq.model.numbers import Int32
+from skyrocketmq.net import Connection
 from skyrocketmq.net.dispatch import REPLY_BYTES_TOGETHER_MAX
 from skyrocketmq.net.outbox import Part
 from skyrocketmq.store.statuses import GetStatus
@@ -60,7 +61,7 @@ class PullPath:
     def __init__(self, handler: PullHandler) -> None:
         self._handler = handler
 
-    def feed(self, data: bytes) -> tuple[int, list[Part]]:
+    def feed(self, data: bytes, connection: Connection) -> tuple[int, list[Part]]:
         """Answer the common pulls that a buffer begins with: the bytes used, and the parts of the answers."""
         parts: list[Part] = []
         at = part_bytes = 0
@@ -69,16 +70,16 @@ class PullPath:
             end = at + 4 + length
             if end > len(data) or end != at + _HEADER_AT + word:  # it has no body
                 break
-            answered_bytes = self._answer(data[at + _HEADER_AT : end], parts)
+            answered_bytes = self.answer(data[at + _HEADER_AT : end], parts)
             if not answered_bytes:
                 break
             at = end
             part_bytes += answered_bytes
-            if part_bytes > REPLY_BYTES_TOGETHER_MAX:
+            if part_bytes > REPLY_BYTES_TOGETHER_MAX or connection.is_turn_over():
                 break
         return at, parts
 
-    def _answer(self, header: bytes, parts: list[Part]) -> int:
+    def answer(self, header: bytes, parts: list[Part]) -> int:
         """Add the answer to the parts, and tell its size; 0 if this is no common pull."""
         try:
             request = _read(header)

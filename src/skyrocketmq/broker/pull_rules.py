@@ -19,6 +19,8 @@ from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig
 from skyrocketmq.errors import BrokerError, IllegalArgument, broker_error
 from skyrocketmq.filters import ALL_TAGS, SqlError, compile_sql, parse_tags
+from skyrocketmq.filters.sql_parser import CHARACTERS_MAX
+from skyrocketmq.filters.tags import SEPARATOR
 from skyrocketmq.model import SQL92_EXPRESSION, MessageModel, SubscriptionData, SubscriptionGroupConfig
 from skyrocketmq.model.flags import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 from skyrocketmq.model.names import PERM_READ, is_retry_topic
@@ -161,6 +163,8 @@ def _wanted(
     if is_tag_type(subscription.expression_type):
         is_for_all = subscription.sub_string == ALL_TAGS or subscription.class_filter_mode
         return None if is_for_all else subscription.code_set, None
+    if not config.sql_filter_enable:
+        raise broker_error(ResponseCode.SYSTEM_ERROR, no_sql_filters(config, subscription.expression_type))
     registered = filters.find(topic, group.group_name)
     if registered is None:
         raise broker_error(ResponseCode.FILTER_DATA_NOT_EXIST, _why_no_filter(subscription, group.group_name))
@@ -170,8 +174,6 @@ def _wanted(
             f"the filter of consumer group {group.group_name} on topic {topic} is older here than the pull's: wait for "
             "the next heartbeat",
         )
-    if not config.sql_filter_enable:
-        raise broker_error(ResponseCode.SYSTEM_ERROR, no_sql_filters(config, subscription.expression_type))
     return None, SqlPullFilter(registered.sql, registered)
 
 
@@ -182,7 +184,10 @@ def _wanted_by_header(
     kind = header.expression_type
     try:
         if is_tag_type(kind):
-            tags = parse_tags(header.subscription)
+            text, tags_max = header.subscription or "", config.limits.pull_tags_max
+            if len(text) > CHARACTERS_MAX or text.count(SEPARATOR) >= tags_max:
+                raise IllegalArgument(f"the pull names more than {tags_max} tags (pullTagsMax), or very long ones")
+            tags = parse_tags(text)
             return None if tags.matches_all else tags.codes, None
         if not header.subscription:
             raise IllegalArgument(f"the pull has no {kind} expression: send one, or subscribe to all with '*'")

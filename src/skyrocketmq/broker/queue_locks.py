@@ -6,13 +6,14 @@ Rule 2: who holds what is kept over a restart, for as long as a consumer may go 
 consumer comes back first is chance: it would be alone, take every queue, and read it beside the one that still has it.
 Rule 3: that locks are still renewed is noted every `NOTED_EVERY_S`, so that those of a broker that was away for long
 are known to be over.
-Rule 4: whether the queue exists is not asked: a lock on nothing harms nobody.
+Rule 4: a group, and all of them together, have no more locks than they may. Whoever asks for more gets none of them;
+renewing is always possible. Whether a queue exists is asked by `handlers_locks`.
+Rule 5: owners and times are two maps, so that a copy of the owners is made at once, however many there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from skyrocketmq.model import MessageQueue
@@ -23,10 +24,20 @@ CLIENT_TRUST_S: Final = 30.0  # for so long a consumer of the family goes on aft
 NOTED_EVERY_S: Final = 10.0
 
 
-@dataclass(slots=True)
-class Lock:
-    client_id: str
-    renewed_s: float
+class GroupLocks:
+    """The locks of one group, by queue: who holds it, and when he said so last."""
+
+    __slots__ = ("owners", "renewed_s")
+
+    def __init__(self) -> None:
+        self.owners: dict[MessageQueue, str] = {}
+        self.renewed_s: dict[MessageQueue, float] = {}
+
+    def __len__(self) -> int:
+        return len(self.owners)
+
+    def drop(self, queue: MessageQueue) -> None:
+        del self.owners[queue], self.renewed_s[queue]
 
 
 class QueueLocks:
@@ -34,26 +45,40 @@ class QueueLocks:
 
     def __init__(self, *, ttl_s: float) -> None:
         self._ttl_s = ttl_s
-        self._groups: dict[str, dict[MessageQueue, Lock]] = {}
+        self._groups: dict[str, GroupLocks] = {}
         self._noted_s = 0.0
+        self.count = 0  # of all groups
         self.change_count = 0  # of what is to be kept: owners, and now and then that they are alive
         self.listeners: list[Callable[[], object]] = []
 
+    def count_of(self, group: str) -> int:
+        """How many queues the consumers of a group have locked."""
+        return len(self._groups.get(group, ()))
+
+    def count_new(self, queues: Collection[MessageQueue], *, group: str) -> int:
+        """How many more locks there would be with these."""
+        known = self._groups.get(group)
+        return len(set(queues)) if known is None else len(set(queues) - known.owners.keys())
+
     def lock(self, queues: Iterable[MessageQueue], *, group: str, client_id: str, now_s: float) -> list[MessageQueue]:
         """Take or renew what can be had; returns the queues the client holds now."""
-        locks = self._groups.setdefault(group, {})
+        locks = self._groups.get(group) or GroupLocks()
+        owners, renewed_s = locks.owners, locks.renewed_s
+        before = len(locks)
         granted = []
         is_changed = False
         for queue in queues:
-            lock = locks.get(queue)
-            if lock is not None and lock.client_id == client_id:
-                lock.renewed_s = now_s
-            elif lock is None or now_s - lock.renewed_s > self._ttl_s:
-                locks[queue] = Lock(client_id, now_s)
+            owner = owners.get(queue)
+            if owner != client_id:
+                if owner is not None and now_s - renewed_s[queue] <= self._ttl_s:
+                    continue
+                owners[queue] = client_id
                 is_changed = True
-            else:
-                continue
+            renewed_s[queue] = now_s
             granted.append(queue)
+        self.count += len(locks) - before
+        if locks:
+            self._groups[group] = locks
         if granted and (is_changed or now_s - self._noted_s >= NOTED_EVERY_S):
             self._noted_s = now_s
             self._changed()
@@ -61,42 +86,47 @@ class QueueLocks:
 
     def unlock(self, queues: Iterable[MessageQueue], *, group: str, client_id: str) -> None:
         """Give back those queues that the client holds."""
-        locks = self._groups.get(group, {})
+        locks = self._groups.get(group)
+        if locks is None:
+            return
         before = len(locks)
         for queue in queues:
-            lock = locks.get(queue)
-            if lock is not None and lock.client_id == client_id:
-                del locks[queue]
-        if len(locks) != before:
-            self._changed()
-        if not locks:
-            self._groups.pop(group, None)
+            if locks.owners.get(queue) == client_id:
+                locks.drop(queue)
+        self._dropped(group, before - len(locks))
 
     def owner(self, queue: MessageQueue, *, group: str, now_s: float) -> str | None:
         """The client that holds the queue."""
-        lock = self._groups.get(group, {}).get(queue)
-        return lock.client_id if lock is not None and now_s - lock.renewed_s <= self._ttl_s else None
+        locks = self._groups.get(group)
+        if locks is None or queue not in locks.owners or now_s - locks.renewed_s[queue] > self._ttl_s:
+            return None
+        return locks.owners[queue]
 
     def drop_expired(self, *, now_s: float) -> int:
         """Forget the locks that nobody renews; returns how many. Without this, dead groups would fill the memory."""
-        count = 0
+        return sum(self.drop_expired_in_steps(now_s=now_s))
+
+    def drop_expired_in_steps(self, *, now_s: float) -> Iterator[int]:
+        """The same in steps, one for each group: how many of its locks are forgotten."""
         for group, locks in list(self._groups.items()):
-            for queue in [queue for queue, lock in locks.items() if now_s - lock.renewed_s > self._ttl_s]:
-                del locks[queue]
-                count += 1
-            if not locks:
-                del self._groups[group]
+            expired = [queue for queue, renewed_s in locks.renewed_s.items() if now_s - renewed_s > self._ttl_s]
+            for queue in expired:
+                locks.drop(queue)
+            self._dropped(group, len(expired))
+            yield len(expired)
+
+    def _dropped(self, group: str, count: int) -> None:
         if count:
+            self.count -= count
+            if not self._groups[group]:
+                del self._groups[group]
             self._changed()
-        return count
 
     # -- over a restart
 
     def owners(self) -> dict[str, dict[MessageQueue, str]]:
         """Who holds what, by group: a copy, safe to write from another thread."""
-        return {
-            group: {queue: lock.client_id for queue, lock in locks.items()} for group, locks in self._groups.items()
-        }
+        return {group: dict(locks.owners) for group, locks in self._groups.items()}
 
     def restore(self, owners: Mapping[str, Mapping[MessageQueue, str]], *, now_s: float, age_s: float = 0.0) -> None:
         """Begin with what was held when the broker ended. Whoever does not renew it soon is gone.
@@ -106,10 +136,13 @@ class QueueLocks:
         if age_s > CLIENT_TRUST_S + NOTED_EVERY_S:
             return
         renewed_s = now_s - max(0.0, self._ttl_s - CLIENT_TRUST_S)
-        self._groups = {
-            group: {queue: Lock(client_id, renewed_s) for queue, client_id in locks.items()}
-            for group, locks in owners.items()
-        }
+        self._groups = {}
+        for group, held in owners.items():
+            if held:
+                locks = self._groups[group] = GroupLocks()
+                locks.owners = dict(held)
+                locks.renewed_s = dict.fromkeys(held, renewed_s)
+        self.count = sum(map(len, self._groups.values()))
 
     def _changed(self) -> None:
         self.change_count += 1

@@ -1,6 +1,6 @@
 """A broker's part in replication: a master serves its slaves, a slave follows its master and copies its tables.
 
-    async with Replication.open(identity, config, store, tables, registrar, ha_socket, ...) as replication:
+    async with Replication.open(identity, config, store, tables, registrar, ha_bound, port, ...) as replication:
         durability = Durability(store, replication.replicas)
 
 Where the master is, the name servers tell with every registration; `haMasterAddress` fixes it. While the master is away
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -23,7 +22,9 @@ from functools import partial
 from typing import Final
 
 from skyrocketmq.broker.identity import BrokerIdentity
+from skyrocketmq.broker.own_account import request_signer
 from skyrocketmq.broker.registration import Master, Registrar
+from skyrocketmq.broker.replication_port import ReplicationPort, slave_account, slave_tls
 from skyrocketmq.broker.slave_progress import CommitTimes
 from skyrocketmq.broker.slave_tables import SlaveTables
 from skyrocketmq.broker.tables import BrokerTables
@@ -32,9 +33,10 @@ from skyrocketmq.errors import MQError, NetError
 from skyrocketmq.ha import MasterService, Replicas, SlaveService
 from skyrocketmq.ha.master import MasterOptions
 from skyrocketmq.ha.slave import SlaveOptions
+from skyrocketmq.loop_watch import start_task
 from skyrocketmq.net import Client, format_address, parse_address
 from skyrocketmq.net.configured import client_options, client_tls
-from skyrocketmq.ports import Clock, Disk, Link, every
+from skyrocketmq.ports import Bound, Chance, Clock, Disk, Link, every
 from skyrocketmq.store import MessageStore
 from skyrocketmq.store.replica import LogCopy, NotContinuous
 
@@ -58,7 +60,15 @@ HA_PORT_STEP: Final = 1  # a broker's replication port follows its own
 class Replication:
     """Made by `open`, which also ends it."""
 
-    def __init__(self, store: MessageStore, *, disk: Disk, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        port: ReplicationPort,
+        *,
+        disk: Disk,
+        clock: Clock,
+        chance: Chance,
+    ) -> None:
         """Use `open`; this only makes what every role has."""
         config = store.config
         self.replicas = Replicas(clock=clock, timeout_ms=config.slave_timeout_ms, lag_bytes_max=config.ha_lag_bytes_max)
@@ -71,9 +81,14 @@ class Replication:
                 idle_timeout_s=config.ha_idle_timeout_ms / 1000,
                 piece_bytes_max=config.ha_batch_bytes,
                 newest_file_only=config.ha_newest_file_only,
+                slave_count_max=port.slave_count_max,
+                tls_mode=port.tls_mode,
             ),
+            admission=port.admission,
             disk=disk,
             clock=clock,
+            chance=chance,
+            tls=port.tls,
         )
         self._follower: _Follower | None = None
 
@@ -86,15 +101,17 @@ class Replication:
         store: MessageStore,
         tables: BrokerTables,
         registrar: Registrar,
-        ha_socket: socket.socket,
+        ha_bound: Bound,
+        port: ReplicationPort,
         *,
         disk: Disk,
         clock: Clock,
         link: Link,
+        chance: Chance,
     ) -> AsyncIterator[Replication]:
         """Serve slaves, and follow a master where this is a slave, until the block is left."""
-        replication = cls(store, disk=disk, clock=clock)
-        await replication._service.start(ha_socket, link)
+        replication = cls(store, port, disk=disk, clock=clock, chance=chance)
+        await replication._service.start(ha_bound, link)
         opened = AsyncExitStack()
         opened.push_async_callback(replication._service.close)
         async with opened:
@@ -102,7 +119,7 @@ class Replication:
                 tables.offsets.on_commit = replication.commit_times.committed
                 yield replication
                 return
-            client = await opened.enter_async_context(_client_of(config.current, clock=clock, link=link))
+            client = await opened.enter_async_context(_client_of(config.current, clock=clock, link=link, chance=chance))
             slave_tables = SlaveTables(tables, store, client, disk=disk, clock=clock)
             await slave_tables.load()
             follower = _Follower(identity, config, store, slave_tables, registrar, disk=disk, clock=clock, link=link)
@@ -131,13 +148,15 @@ class Replication:
             await self._follower.tables.save()
 
 
-def _client_of(config: BrokerConfig, *, clock: Clock, link: Link) -> Client:
+def _client_of(config: BrokerConfig, *, clock: Clock, link: Link, chance: Chance) -> Client:
     """For requests to the master: it is asked again soon after a failure, since it is known to be back."""
     return Client(
         clock=clock,
         link=link,
         options=replace(client_options(config.client), backoff_max_s=BACKOFF_MAX_S),
         tls=client_tls(config.tls) if config.client.use_tls else None,
+        before_request=request_signer(config),
+        chance=chance.random,
     )
 
 
@@ -169,6 +188,7 @@ class _Follower:
         self._takes_newest_only = store_config.ha_newest_file_only
         fixed = store_config.ha_master_address or ""
         self._fixed = fixed if len(fixed) >= ADDRESS_CHARACTERS_MIN else None
+        self._watch = store.watch
         self._copy = LogCopy(store, disk, on_new_queue=self._queue_came)
         self._ha_address: str | None = None
         self._asked_from: float | None = None  # since when the master was asked in vain where its log begins
@@ -177,6 +197,8 @@ class _Follower:
             SlaveOptions(
                 heartbeat_s=store_config.ha_heartbeat_interval_ms / 1000,
                 idle_timeout_s=store_config.ha_idle_timeout_ms / 1000,
+                account=slave_account(config.current),
+                tls=slave_tls(config.current),
             ),
             link=link,
             clock=clock,
@@ -207,18 +229,18 @@ class _Follower:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        create, tasks = asyncio.get_running_loop().create_task, list[asyncio.Task[None]]()
+        tasks: list[asyncio.Task[None]] = []
         for name, work in (("replicate", self._service.run), ("copy the master's tables", self._copy_tables)):
             # Neither ends by itself; whatever nobody thought of must not end it for good, and unnoticed, either.
             again = every(RESTART_PAUSE_S, work, clock=self._clock, first_after=0, on_error=partial(_failed, name))
-            tasks.append(create(again, name=name))
+            tasks.append(start_task(again, name=name, watch=self._watch))
         try:
             yield
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._copy.close()
+            await self._copy.close()
             try:
                 await self.tables.save()
             except OSError as error:

@@ -11,7 +11,6 @@ account that carries the same gets nothing (`clients`, rule 5).
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Awaitable
 from typing import Any, Final
 
@@ -28,7 +27,7 @@ from skyrocketmq.model import properties as names
 from skyrocketmq.model.flags import TRANSACTION_MASK
 from skyrocketmq.model.hosts import host_text
 from skyrocketmq.net import Connection, Dispatcher
-from skyrocketmq.ports import Clock
+from skyrocketmq.ports import Chance, Clock
 from skyrocketmq.store import MessageStore
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
@@ -61,7 +60,7 @@ class ReplyHandler:
         writer: MessageWriter,
         store_host: bytes,
         clock: Clock,
-        choose_queue: random.Random | None = None,
+        chance: Chance | None = None,
     ) -> None:
         self._config = config
         self._topics_file = topics_file
@@ -71,7 +70,7 @@ class ReplyHandler:
         self._writer = writer
         self._store_host = store_host
         self._clock = clock
-        self._reader = SendReader(config=config, topics=topics, clock=clock, choose_queue=choose_queue)
+        self._reader = SendReader(config=config, topics=topics, clock=clock, chance=chance)
 
     def register(self, dispatcher: Dispatcher) -> None:
         dispatcher.register(RequestCode.SEND_REPLY_MESSAGE, self.reply)

@@ -6,7 +6,9 @@ answers leave with one. Steps a message: find its frame, recognise its header (`
 
 Rule 1: this path takes plain sends only. Transactions are added to the batch by `TransactionPath`, as far as they need
 no decision. Any other frame, and a send that cannot be added, is handled by `PullPath` or the dispatcher, after what
-came before it has been stored: requests of one connection act in the order of their sending.
+came before it has been stored: requests of one connection act in the order of their sending. After such a frame the
+rest may be left for the connection's next turn; plain sends are so quick that a buffer of them is handled whole, unless
+they have thousands of keys.
 Rule 2: an answer leaves only when its message is stored as safely as the broker's settings and the message ask for.
 Rule 3: a failed write takes back what it could not store; those sends are answered with the reason, the others with
 success.
@@ -37,7 +39,9 @@ from skyrocketmq.wire.ids import decode_offset_id
 
 __all__ = ["SendPath"]
 
+KEYS_A_TURN: Final = 2_048  # with more keys to index, what follows waits until others have had their turn
 _BEFORE_HEADER_BYTES: Final = 8
+_SIGNED_BYTES_MAX: Final = 64 * 1024  # a signature over more takes long: it is looked at once, in the general way
 _BINARY_WORD: Final = 0x01000000
 _json_start: Final = Struct(">ii").pack  # | length | header word |
 _number: Final = Struct(">i").pack
@@ -69,7 +73,7 @@ class SendPath:
         """Handle the complete frames of a buffer; see `Connection`."""
         pulls = self._pulls if self._dispatcher.before is None else None
         if pulls is not None:
-            used_bytes, pulled = pulls.feed(data)
+            used_bytes, pulled = pulls.feed(data, connection)
             if used_bytes:
                 return used_bytes, pulled
         appender = self._store.appender
@@ -84,13 +88,16 @@ class SendPath:
         add = appender.add
         born_host = connection.peer_host
         access = self.access
-        answers: list[bytes] = []  # these may leave
+        answers: list[Part] = []  # these may leave
         answer_bytes = 0
         patient: list[bytes] = []  # to messages that were added; they leave when those are stored, and safe
         hasty: list[bytes] = []  # the same, of senders who do not wait for the disk or a slave
         is_safe_at_once = self._durability.is_at_once
+        key_count = 0
         for place in places:
             word, header_at, body_at, end = place
+            if key_count > KEYS_A_TURN:
+                return header_at - _BEFORE_HEADER_BYTES, [*answers, *self._settle(patient, hasty, connection)]
             is_json = word < _BINARY_WORD
             send = read_json(data, header_at, body_at) if is_json else read_binary(data, header_at, body_at)
             if send is not None and send[1].is_plain and (access is None or _passes(access, data, place, connection)):
@@ -100,6 +107,7 @@ class SendPath:
                     queue.queue, shape, key, data[body_at:end], flag, sys_flag, born_ms, born_host, reconsumed
                 )
                 if log_offset != REFUSED:
+                    key_count += len(shape.keys)
                     if frame_flag & ONEWAY_BIT:
                         continue
                     if is_json:
@@ -123,29 +131,43 @@ class SendPath:
             # What was added so far comes first, and what follows may not see half a batch.
             answers += self._settle(patient, hasty, connection)
             patient, hasty = [], []
-            frame_at = header_at - _BEFORE_HEADER_BYTES
-            if frame_at and pulls is not None and is_pull(data, frame_at):
-                return frame_at, answers  # a new buffer begins with it
-            try:
-                answer = self._handle_other(data, place, connection)
-            except ProtocolError as error:
-                connection.refuse(error)
-                return end, answers
-            if answer:
-                answers.append(answer)
-                answer_bytes += len(answer)
-            if answer_bytes > REPLY_BYTES_TOGETHER_MAX or connection.is_paused or not appender.begin():
+            pulled_bytes = 0
+            if pulls is not None and body_at == end and is_pull(data, header_at - _BEFORE_HEADER_BYTES):
+                pulled_bytes = pulls.answer(data[header_at:body_at], answers)
+            if pulled_bytes:
+                answer_bytes += pulled_bytes
+            else:
+                try:
+                    answer = self._handle_other(data, place, connection)
+                except ProtocolError as error:
+                    connection.refuse(error)
+                    return end, answers
+                if answer:
+                    answers.append(answer)
+                    answer_bytes += len(answer)
+            if (
+                answer_bytes > REPLY_BYTES_TOGETHER_MAX
+                or connection.is_paused
+                or connection.is_turn_over()
+                or not appender.begin()
+            ):
                 return end, answers
         settled = self._settle(patient, hasty, connection)
-        return used_bytes, answers + settled if answers else settled
+        return used_bytes, [*answers, *settled] if answers else settled
 
     def _handle_other(self, data: bytes, place: tuple[int, int, int, int], connection: Connection) -> bytes:
         """Let the dispatcher handle a frame; its answer, empty if there is none now."""
         word, header_at, body_at, end = place
-        frame = decode_frame(data, word, header_at, body_at, end)
+        frame = self._dispatcher.decode(data, word, header_at, body_at, end)
         answer = self._dispatcher.handle(frame, connection)
-        self._headers.learn(frame, data, header_at, body_at)
+        if answer.code == 0 if answer is not None else self._may_learn(frame, connection):
+            self._headers.learn(frame, data, header_at, body_at)  # of what was refused, nothing is kept
         return b"" if answer is None else encode_reply(frame, answer)
+
+    def _may_learn(self, frame: Frame, connection: Connection) -> bool:
+        """Whether a send that is answered later was let in."""
+        access = self.access
+        return access is None or (len(frame.body) <= _SIGNED_BYTES_MAX and access.passes(frame, connection))
 
     def _settle(self, patient: list[bytes], hasty: list[bytes], connection: Connection) -> list[bytes]:
         """Store what was added. Returns the answers that may leave now; the others leave when their time has come."""
@@ -167,7 +189,9 @@ class SendPath:
 
 
 def _passes(access: AccessControl, data: bytes, place: tuple[int, int, int, int], connection: Connection) -> bool:
-    """Whether a send may be taken; one whose header cannot be read in full is left to the general way."""
+    """Whether a send may be taken; a large one, or one whose header cannot be read, is left to the general way."""
+    if place[3] - place[2] > _SIGNED_BYTES_MAX:
+        return False
     try:
         frame = decode_frame(data, *place)
     except ProtocolError:

@@ -6,17 +6,20 @@ original; its own properties tell where it came from.
 
 A consumer that got no answer may ask again: while the copy waits, and at most for a minute, that makes no second one
 (`hand_backs`), and a message never has two dead letters (`dead_letters`).
+
+Apache's broker answers before the copy is durable, and marks it `WAIT=false`. The mark is kept, the answer waits:
+else a power cut takes the copy, and the group, which has moved past the original, never gets the message again.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Awaitable
 from typing import Any, Final
 
 from skyrocketmq.broker.access import AccessControl
 from skyrocketmq.broker.answers import change_saved, master_only, no_such_group
 from skyrocketmq.broker.dead_letters import DeadLetters
+from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.hand_backs import HandBack, HandBacks
 from skyrocketmq.broker.message_writer import MessageWriter, OutgoingMessage
@@ -30,7 +33,7 @@ from skyrocketmq.model import SubscriptionGroupConfig
 from skyrocketmq.model import properties as names
 from skyrocketmq.model.names import PERM_WRITE, is_dlq_topic
 from skyrocketmq.net import Connection, Dispatcher
-from skyrocketmq.ports import Clock
+from skyrocketmq.ports import Chance, Clock, SystemChance
 from skyrocketmq.store import MessageStore, PutResult
 from skyrocketmq.store.statuses import PutStatus
 from skyrocketmq.wire.codes import RETRY_LIMIT_VERSION, RequestCode, ResponseCode
@@ -62,9 +65,11 @@ class SendBackHandler:
         writer: MessageWriter,
         statistics: BrokerStatistics,
         dead_letters: DeadLetters,
+        durability: Durability,
+        hand_backs: HandBacks,
         clock: Clock,
         access: AccessControl | None = None,
-        choose_queue: random.Random | None = None,
+        chance: Chance | None = None,
     ) -> None:
         self._config = config
         self._topics = topics
@@ -74,10 +79,11 @@ class SendBackHandler:
         self._writer = writer
         self._statistics = statistics
         self._dead_letters = dead_letters
+        self._durability = durability
         self._clock = clock
         self._access = access
-        self._known = HandBacks()
-        self._random = choose_queue or random.Random()
+        self._known = hand_backs
+        self._chance = chance or SystemChance()
 
     def register(self, dispatcher: Dispatcher) -> None:
         dispatcher.register(RequestCode.CONSUMER_SEND_MSG_BACK, self.send_back)
@@ -134,6 +140,11 @@ class SendBackHandler:
         stored = await self._put(message, HandBack(group.group_name, header.offset, header.delay_level or 0))
         if stored.status is not PutStatus.PUT_OK:
             return frame.reply(ResponseCode.SYSTEM_ERROR, remark=f"{stored.status.name}: {stored.remark}")
+        # The consumer goes on behind the original once it is answered: the copy must be as safe as that is by then.
+        # Asked again, a consumer waits as well, for the copy that is there already.
+        status = await self._durability.wait_safe(int(self._store.log.max_offset))
+        if status is PutStatus.FLUSH_DISK_TIMEOUT:
+            return frame.reply(ResponseCode.SYSTEM_ERROR, remark=f"{status.name}: the copy is stored, but not durable")
         self._statistics.handed_back(message.properties[_RETRY_TOPIC].decode("utf-8", "replace"), group.group_name)
         return frame.reply()
 
@@ -141,11 +152,12 @@ class SendBackHandler:
         if is_dlq_topic(message.topic):
             return await self._dead_letters.put(message)
         now_s = self._clock.monotonic()
-        if self._known.is_known(hand_back, now_s=now_s):
-            return PutResult(PutStatus.PUT_OK)
+        known = self._known.find(hand_back, now_s=now_s)
+        if known is not None:
+            return known
         stored = self._writer.put(message)
         if stored.status is PutStatus.PUT_OK:
-            self._known.remember(hand_back, delay_s=self._delay_s(message), now_s=now_s)
+            self._known.remember(hand_back, stored, delay_s=self._delay_s(message), now_s=now_s)
         return stored
 
     def _delay_s(self, message: OutgoingMessage) -> float:
@@ -173,7 +185,7 @@ class SendBackHandler:
         else:
             retry = self._topics.get_retry_topic(group.group_name, queue_count=group.retry_queue_nums)
             message.topic = retry.topic_name
-            message.queue_id = self._random.randrange(group.retry_queue_nums)
+            message.queue_id = self._chance.randrange(group.retry_queue_nums)
             properties[_DELAY] = b"%d" % (delay_level or FIRST_RETRY_LEVEL + message.reconsume_times)
         message.reconsume_times += 1
         message.prepared_offset = 0

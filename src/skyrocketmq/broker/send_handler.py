@@ -8,13 +8,13 @@ refusal too, tells the producer the region and whether to trace: the family's pr
 
 from __future__ import annotations
 
-import random
 from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
 from skyrocketmq.broker.dead_letters import DeadLetters
 from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.groups import GroupTable
+from skyrocketmq.broker.hand_backs import HandBacks, read_hand_back
 from skyrocketmq.broker.message_writer import MessageWriter, OutgoingMessage, delay_level_of
 from skyrocketmq.broker.saving import Saver
 from skyrocketmq.broker.send_reading import SendReader
@@ -30,19 +30,23 @@ from skyrocketmq.errors import BrokerError, ProtocolError, broker_error
 from skyrocketmq.model import SubscriptionGroupConfig, TopicFilterType
 from skyrocketmq.model import properties as names
 from skyrocketmq.model.flags import MULTI_TAGS, TRANSACTION_MASK
-from skyrocketmq.model.names import is_retry_topic
-from skyrocketmq.net import Connection, Dispatcher
-from skyrocketmq.ports import Clock
+from skyrocketmq.model.names import is_retry_topic, retry_topic
+from skyrocketmq.net import Connection, Dispatcher, Steps, in_slices
+from skyrocketmq.ports import Chance, Clock
 from skyrocketmq.store import MessageStore, PutResult
 from skyrocketmq.store.statuses import PutStatus
-from skyrocketmq.wire.batches import decode_batch
+from skyrocketmq.wire.batches import BatchEntry, decode_batch
 from skyrocketmq.wire.codes import RETRY_LIMIT_VERSION, RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 
 __all__ = ["SendHandler"]
 
+BATCH_PART: Final = 2048  # messages stored in one go, which takes some 15 ms
+BATCH_PART_KEYS: Final = 4096  # and keys that are indexed with them
+
 _CLUSTER: Final = names.CLUSTER.encode()
 _DELAY: Final = names.DELAY.encode()
+_HANDED_BACK: Final = names.HANDED_BACK.encode()
 _TRAN_MSG: Final = names.TRAN_MSG.encode()
 
 
@@ -61,9 +65,10 @@ class SendHandler:
         writer: MessageWriter,
         dead_letters: DeadLetters,
         transactions: Transactions,
+        hand_backs: HandBacks,
         store_host: bytes,
         clock: Clock,
-        choose_queue: random.Random | None = None,
+        chance: Chance | None = None,
     ) -> None:
         self._config = config
         self._topics = topics
@@ -75,7 +80,9 @@ class SendHandler:
         self._writer = writer
         self._dead_letters = dead_letters
         self._transactions = transactions
-        self._reader = SendReader(config=config, topics=topics, clock=clock, choose_queue=choose_queue)
+        self._hand_backs = hand_backs
+        self._clock = clock
+        self._reader = SendReader(config=config, topics=topics, clock=clock, chance=chance)
 
     def register(self, dispatcher: Dispatcher) -> None:
         for code in (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
@@ -97,13 +104,32 @@ class SendHandler:
         queue_id = message.queue_id
         message.properties[_CLUSTER] = self._config.current.cluster_name.encode()
         if header.batch:
-            return self._answer(frame, queue_id, message, *self._put_batch(message))
+            return in_slices(self._send_batch(frame, queue_id, message), self._clock)
         giving_up = self._group_giving_up(message, header, frame.version) if is_retry_topic(message.topic) else None
         if message.properties.get(_TRAN_MSG, b"").lower() == b"true":
             return self._answer(frame, queue_id, message, self._put_half(message))
         if giving_up is not None:
             return self._send_dead_letter(frame, queue_id, message, giving_up)
+        if _HANDED_BACK in message.properties and is_retry_topic(message.topic):
+            return self._answer(frame, queue_id, message, self._put_copy(message))
         return self._answer(frame, queue_id, message, self._writer.put(message))
+
+    def _put_copy(self, message: OutgoingMessage) -> PutResult:
+        """A consumer's own copy of what it asked to take back in vain: stored, unless that was done after all."""
+        config, now_s = self._config.current, self._clock.monotonic()
+        text = message.properties.pop(_HANDED_BACK)
+        hand_back = read_hand_back(
+            text, group=message.topic.removeprefix(retry_topic("")), broker_name=config.broker_name
+        )
+        if hand_back is None:
+            return self._writer.put(message)
+        known = self._hand_backs.find(hand_back, now_s=now_s)
+        if known is not None:
+            return known
+        stored = self._writer.put(message)
+        if stored.status.is_stored:
+            self._hand_backs.remember(hand_back, stored, delay_s=0.0, now_s=now_s)
+        return stored
 
     def _put_half(self, message: OutgoingMessage) -> PutResult:
         """The first half of a transaction: no consumer sees it before its producer commits it."""
@@ -139,24 +165,44 @@ class SendHandler:
 
     # ------------------------------------------------------------------------------------------------------- batches
 
-    def _put_batch(self, message: OutgoingMessage) -> tuple[PutResult, Sequence[int]]:
-        """Store the messages of a batch, all or none, one after the other in the same queue."""
-        limit = self._config.current.store.message_bytes_max
+    def _send_batch(self, frame: Frame, queue_id: int, message: OutgoingMessage) -> Steps:
+        """Store the messages of a batch, all or none, one after the other in the same queue.
+
+        Of one with more than `BATCH_PART` messages, or many keys, that holds for each part: others are served in
+        between, and where a part cannot be stored, the ones before it are, although the answer is a failure.
+        """
+        entries = self._read_batch(message)
+        if isinstance(entries, PutResult):
+            return self._answer(frame, queue_id, message, entries)
+        parts = _parts(entries)
+        if len(parts) > 1:
+            yield
+        first, log_offsets = self._writer.put_batch(message, parts[0])
+        for part in parts[1:]:
+            if not first.status.is_stored:
+                break
+            yield
+            following, more = self._writer.put_batch(message, part)
+            log_offsets += more
+            if not following.status.is_stored:
+                first = following
+        return self._answer(frame, queue_id, message, first, log_offsets)
+
+    def _read_batch(self, message: OutgoingMessage) -> Sequence[BatchEntry] | PutResult:
+        """What a batch holds, or why it is refused."""
+        config = self._config.current
+        limit = config.store.message_bytes_max
         if message.sys_flag & TRANSACTION_MASK or delay_level_of(message.properties) > 0:
-            return _illegal(
-                "a batch can be neither delayed nor part of a transaction: send its messages one by one"
-            ), ()
+            return _illegal("a batch can be neither delayed nor part of a transaction: send its messages one by one")
         if is_retry_topic(message.topic):
-            return _illegal("a batch cannot go to a retry topic: send its messages one by one"), ()
+            return _illegal("a batch cannot go to a retry topic: send its messages one by one")
         if len(message.body) > limit:
-            return _illegal(f"the batch takes {len(message.body)} bytes, maxMessageSize allows {limit}: split it"), ()
+            return _illegal(f"the batch takes {len(message.body)} bytes, maxMessageSize allows {limit}: split it")
         try:
-            entries = decode_batch(message.body)
+            entries = decode_batch(message.body, count_max=config.limits.batch_messages_max)
         except ProtocolError as error:
-            return _illegal(str(error)), ()
-        if not entries:
-            return _illegal("the batch holds no message"), ()
-        return self._writer.put_batch(message, entries)
+            return _illegal(str(error))
+        return entries or _illegal("the batch holds no message")
 
     # ------------------------------------------------------------------------------------------------------- answers
 
@@ -191,3 +237,16 @@ class SendHandler:
 
 def _illegal(remark: str) -> PutResult:
     return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
+
+
+def _parts(entries: Sequence[BatchEntry]) -> list[Sequence[BatchEntry]]:
+    """The messages of a batch as they are stored, so many at a time that nobody else has to wait long."""
+    parts: list[Sequence[BatchEntry]] = []
+    begin = key_count = 0
+    for at, (_, _, properties) in enumerate(entries):
+        keys_max = properties.count(b" ") + 2  # blanks part keys; the unique id is one too
+        if at > begin and (at - begin >= BATCH_PART or key_count + keys_max > BATCH_PART_KEYS):
+            parts.append(entries[begin:at])
+            begin, key_count = at, 0
+        key_count += keys_max
+    return [*parts, entries[begin:]]

@@ -1,17 +1,18 @@
 r"""Headers of plain sends, read in few steps.
 
 A hot module: it trades objects for slices and dictionaries. What it does not recognise at once (None) takes the general
-way, so it may be strict: it has to be right only about what it accepts. A header that differs from a known one in
-nothing but time, id and number is found by its stencil (`send_stencils`). The others, by their encoding:
+way, so it may be strict: it has to be right only about what it accepts.
 
-JSON goes straight into a struct that has the needed fields only, with the numbers read from text.
+JSON, however it is spaced and ordered, goes straight into a struct that has the needed fields only, with the numbers
+read from text.
 
 Binary headers of one producer differ little. What it repeats is looked up whole, and the parts between are cut out:
 
     | group, topic, defaults: `starts` | queue, system flag: `routes` | born time | flag | properties | rest: `ends` |
 
 A header whose parts are not known is read field by field in the general way; then its parts are known (`learn`). Only
-headers that are good in general become known: whatever the tables say, a header is answered as if they were empty.
+headers that are good in general become known: whatever the tables say, a header is answered as if they were empty. The
+tables have one budget of bytes; when it is used up, all is forgotten.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from typing import Final
 
 import msgspec
 
-from skyrocketmq.broker.send_stencils import PlainSend, SendStencils
-from skyrocketmq.broker.send_topics import SendTopic
+from skyrocketmq.broker.send_topics import LEARNT_BYTES_MAX, SendQueue, SendShape, SendTopic
 from skyrocketmq.errors import ProtocolError
 from skyrocketmq.model.numbers import Int32, Int64
+from skyrocketmq.store.learnt import LearntBudget
 from skyrocketmq.wire.frames import RESPONSE_BIT, Encoding, Frame
 from skyrocketmq.wire.headers_codec import Ext, decode_header
 from skyrocketmq.wire.headers_send import SendMessageHeaderV2
 
 __all__ = ["PlainSend", "SendHeaders"]
 
-PART_COUNT_MAX: Final = 10_000  # beginnings and ends: above, they are dropped and learnt again
+HEADER_BYTES_MAX: Final = 64 * 1024  # nothing is learnt from longer ones: properties alone may have half of that
 
-_JSON_CODE: Final = b'"code":310'
+_JSON_CODE: Final = b"310"  # what has it nowhere is no send; what has it elsewhere is read in vain
 _BINARY_CODE: Final = b"\x01\x36"
 _EXT_AT: Final = 21  # where the fields of a binary header without a remark begin
 _UNQUEUED: Final = 0x4  # a system flag with this bit is part of a transaction, and never plain
@@ -47,6 +48,10 @@ _PROPERTIES_MARK: Final = b"\0\1i"
 _PROPERTIES_HEAD: Final = 7
 _LETTERS_BEFORE_REST: Final = list("abcdefghi")
 _REST_FROM: Final = len(_LETTERS_BEFORE_REST)
+
+
+PlainSend = tuple[SendQueue, SendShape, bytes, int, int, int, int, int, int]
+"""(queue, shape, unique id, request number, flag of the frame, system flag, born time, user flag, reconsume times)"""
 
 
 class _SendFields(msgspec.Struct, gc=False):
@@ -86,29 +91,26 @@ class SendHeaders:
         self._starts: dict[bytes, SendTopic] = {}
         self._ends: dict[bytes, int] = {}  # the rest of a header -> reconsume times
         self._flags: dict[bytes, int] = {}
-        self._stencils = SendStencils()
-        self._find_json = self._stencils.find_json
-        self._find_binary = self._stencils.find_binary
+        self._budget = LearntBudget(LEARNT_BYTES_MAX)
 
     def forget(self, topics: frozenset[str] | None = None) -> None:
         """Drop what was kept about some topics, or about all."""
-        self._stencils.clear()
         if topics is None:
             self._topics.clear()
             self._starts.clear()
+            self._ends.clear()
+            self._flags.clear()
+            self._budget.reset()
         elif not topics.isdisjoint(self._topics):
             for topic in topics:
                 self._topics.pop(topic, None)
             self._starts = {text: topic for text, topic in self._starts.items() if topic.name not in topics}
 
     def read_json(self, data: bytes, at: int, end: int) -> PlainSend | None:
-        return self._find_json(data, at, end) or self._read_json(data[at:end])
-
-    def _read_json(self, header: bytes) -> PlainSend | None:
-        if _JSON_CODE not in header:
+        if data.find(_JSON_CODE, at, end) < 0:
             return None
         try:
-            read = _read_json(header)
+            read = _read_json(data[at:end])
         except (ValueError, RecursionError):
             return None
         fields = read.ext
@@ -120,17 +122,13 @@ class SendHeaders:
             return None
         shape, key = topic.shape(fields.i.encode("utf-8", "replace"))
         sys_flag = fields.f | topic.extra_sys_flag
-        send = (queue, shape, key, read.opaque, read.flag, sys_flag, fields.g, fields.h, fields.j)
-        if shape.is_kept:
-            self._stencils.learn_json(header, send)
-        return send
+        if self._budget.is_full:
+            self.forget()
+        return queue, shape, key, read.opaque, read.flag, sys_flag, fields.g, fields.h, fields.j
 
     def read_binary(self, data: bytes, at: int, end: int) -> PlainSend | None:
         if not data.startswith(_BINARY_CODE, at):
             return None
-        return self._find_binary(data, at, end) or self._read_binary(data, at, end)
-
-    def _read_binary(self, data: bytes, at: int, end: int) -> PlainSend | None:
         fields_at = at + _EXT_AT
         queue_at = data.find(_QUEUE_MARK, fields_at, end)
         topic = self._starts.get(data[fields_at:queue_at])
@@ -162,24 +160,28 @@ class SendHeaders:
             return None
         shape, key = topic.shape(data[properties_at:rest_at])
         queue, sys_flag = route
-        send = (queue, shape, key, opaque, frame_flag, sys_flag, int(born), flag, reconsumed)
-        if shape.is_kept:
-            self._stencils.learn_binary(data[at:end], send)
-        return send
+        if self._budget.is_full:
+            self.forget()
+        return queue, shape, key, opaque, frame_flag, sys_flag, int(born), flag, reconsumed
 
     def learn(self, frame: Frame, data: bytes, at: int, end: int) -> None:
         """Remember the topic of a send that was handled in the general way, and the parts of its binary header."""
         ext = frame.ext
-        if frame.code != 310 or not ext or (ext.get("m") or "false") != "false":
+        if frame.code != 310 or not ext or (ext.get("m") or "false") != "false" or end - at > HEADER_BYTES_MAX:
             return
         topic = self.find_topic(ext.get("b") or "")
         if topic is not None and frame.encoding is Encoding.BINARY and frame.remark is None:
             self._learn_parts(topic, ext, data[at + _EXT_AT : end])
+            if self._budget.is_full:
+                self.forget()
+                topic.routes.clear()
+                self._learn_parts(topic, ext, data[at + _EXT_AT : end])
 
     def find_topic(self, name: str) -> SendTopic | None:
         """The topic, if sends to it need no decision."""
         topic = self._topics.get(name) or self._open_topic(name)
         if topic is not None:
+            topic.budget = self._budget
             self._topics[name] = topic
         return topic
 
@@ -199,14 +201,13 @@ class SendHeaders:
         queue = topic.find_queue(queue_id)
         if queue is None:
             return
-        if max(len(self._starts), len(self._ends), len(self._flags)) >= PART_COUNT_MAX:
-            self._starts.clear()
-            self._ends.clear()
-            self._flags.clear()
-        self._starts[b"".join(texts[:4])] = topic
+        start, rest = b"".join(texts[:4]), b"".join(texts[_REST_FROM:])
+        if not self._budget.take(len(start) + len(texts[7]) + len(rest)):
+            return
+        self._starts[start] = topic
         topic.learn_route(texts[4] + texts[5], queue, sys_flag | topic.extra_sys_flag)
         self._flags[texts[7]] = flag
-        self._ends[b"".join(texts[_REST_FROM:])] = header.reconsume_times or 0
+        self._ends[rest] = header.reconsume_times or 0
 
 
 def _field(name: str, value: str | None) -> bytes:

@@ -6,8 +6,6 @@ in every answer, a refusal too.
 
 from __future__ import annotations
 
-import random
-
 from skyrocketmq.broker.answers import read_header
 from skyrocketmq.broker.message_writer import OutgoingMessage
 from skyrocketmq.broker.send_rules import SendHeader, check_queue_id, check_required, check_send, get_topic
@@ -15,7 +13,7 @@ from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.model import TopicConfig
 from skyrocketmq.net import Connection
-from skyrocketmq.ports import Clock
+from skyrocketmq.ports import Chance, Clock, SystemChance
 from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_codec import Ext
@@ -34,12 +32,12 @@ class SendReader:
         config: ConfigHolder[BrokerConfig],
         topics: TopicTable,
         clock: Clock,
-        choose_queue: random.Random | None = None,
+        chance: Chance | None = None,
     ) -> None:
         self._config = config
         self._topics = topics
         self._clock = clock
-        self._random = choose_queue or random.Random()
+        self._chance = chance or SystemChance()
 
     def header(self, frame: Frame) -> SendHeader:
         """The header, of either version."""
@@ -58,7 +56,7 @@ class SendReader:
         check_queue_id(queue_id, topic, config)
         message = OutgoingMessage(
             topic=name,
-            queue_id=queue_id if queue_id >= 0 else self._random.randrange(topic.write_queue_nums),
+            queue_id=queue_id if queue_id >= 0 else self._chance.randrange(topic.write_queue_nums),
             body=frame.body,
             properties=split_properties((header.properties or "").encode("utf-8", "replace")),
             born_ms=header.born_timestamp or 0,

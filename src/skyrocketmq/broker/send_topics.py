@@ -3,7 +3,8 @@ r"""What sends to a topic have in common, worked out once: its queues, its answe
 A hot module's data: the send path looks here for every message. Rule 1: a topic is here only if plain sends to it need
 no decision: it exists, clients may send to it, and it is no retry topic. Everything else takes the general way.
 Rule 2: whatever is kept here follows from the topic table and the configuration. When either changes, it is dropped.
-Rule 3: producers repeat themselves but for the unique id, and often the keys, of a message. Properties that differ in
+Rule 3: what clients send is kept within a budget of bytes, which all topics share; nothing long is kept.
+Rule 4: producers repeat themselves but for the unique id, and often the keys, of a message. Properties that differ in
 nothing else share a shape:
 
     UNIQ_KEY \x01 <32 characters> <after>
@@ -23,15 +24,15 @@ from skyrocketmq.model import properties as names
 from skyrocketmq.model.flags import MULTI_TAGS
 from skyrocketmq.store.consume_queue import ConsumeQueue
 from skyrocketmq.store.key_hash import TopicKeys
-from skyrocketmq.store.record_shape import RecordShape, split_unique_key
+from skyrocketmq.store.learnt import LearntBudget
+from skyrocketmq.store.record_shape import KEYS_MAX, RecordShape, split_unique_key
 from skyrocketmq.wire.codes import VERSION_4_9_7, Language
 from skyrocketmq.wire.frames import Encoding, Frame
 from skyrocketmq.wire.properties import split_properties
 
 __all__ = ["AnswerTexts", "SendQueue", "SendShape", "SendTopic"]
 
-SHAPE_COUNT_MAX: Final = 10_000  # a topic's shapes: above, all are dropped and learnt again
-ROUTE_COUNT_MAX: Final = 4_096
+LEARNT_BYTES_MAX: Final = 32 * 1024 * 1024  # kept in all tables of the send path; above, they are learnt again
 UNIQUE_ID_BYTES: Final = 32
 
 _UNIQ_MARK: Final = names.UNIQ_KEY.encode() + b"\x01"
@@ -54,9 +55,8 @@ _BINARY_HEADER_BYTES: Final = 21
 class SendShape(RecordShape):
     """A record's shape, and what the properties ask of the broker. A `is_plain` message needs nothing but storing."""
 
-    __slots__ = ("is_kept", "is_plain", "waits")
+    __slots__ = ("is_plain", "waits")
 
-    is_kept: bool  # for other messages that differ in nothing but the unique id
     is_plain: bool
     waits: bool  # for flush and replication, unless the producer says otherwise
 
@@ -70,7 +70,6 @@ class SendShape(RecordShape):
         rest = b"\x02".join([b"%b\x01%b" % pair for pair in pairs.items()])
         shape = cls(topic, _UNIQ_MARK if key else b"", key, b"\x02" + rest if key else rest)
         shape.waits = waits
-        shape.is_kept = False
         shape.is_plain = shape.refusal is None and pairs.keys().isdisjoint((_DELAY, _TRAN_MSG, _MULTI_DISPATCH))
         return shape, key
 
@@ -89,10 +88,10 @@ class SendShape(RecordShape):
         copy.keys = tuple([key for key in keys.split(b" ") if key])
         copy.delay_ms = None
         copy.refusal = None
-        copy.is_special = False
+        copy.has_nul = self.has_nul or b"\0" in keys
+        copy.is_special = copy.has_nul
         copy.waits = self.waits
-        copy.is_kept = False
-        copy.is_plain = properties_bytes < 0x8000
+        copy.is_plain = properties_bytes < 0x8000 and len(copy.keys) <= KEYS_MAX
         return copy
 
 
@@ -173,12 +172,24 @@ class SendTopic:
     `routes` maps the beginning of a header's changing part (queue id and system flag, as bytes) to its meaning.
     """
 
-    __slots__ = ("_cluster", "_open_queue", "_queues", "_shapes", "_texts", "extra_sys_flag", "keys", "name", "routes")
+    __slots__ = (
+        "_cluster",
+        "_open_queue",
+        "_queues",
+        "_shapes",
+        "_texts",
+        "budget",
+        "extra_sys_flag",
+        "keys",
+        "name",
+        "routes",
+    )
 
     def __init__(
         self, topic: TopicConfig, *, cluster: str, texts: AnswerTexts, open_queue: Callable[[str, int], ConsumeQueue]
     ) -> None:
         self.name = topic.topic_name
+        self.budget = LearntBudget(LEARNT_BYTES_MAX)  # whoever has many topics gives them one
         self.keys = TopicKeys(topic.topic_name)
         self.routes: dict[bytes, tuple[SendQueue, int]] = {}
         self.extra_sys_flag = MULTI_TAGS if topic.topic_filter_type is TopicFilterType.MULTI_TAG else 0
@@ -240,13 +251,10 @@ class SendTopic:
     def _keep(self, after: bytes, shape: SendShape) -> None:
         if shape.keys:
             return  # further keys behind the id: then the text in front is not all there is to them
-        if len(self._shapes) >= SHAPE_COUNT_MAX:
-            self._shapes.clear()
-        shape.is_kept = True
-        self._shapes[after] = shape
+        if self.budget.take(len(after)):
+            self._shapes[after] = shape
 
     def learn_route(self, text: bytes, queue: SendQueue, sys_flag: int) -> None:
         """Remember what a header's queue id and system flag mean."""
-        if len(self.routes) >= ROUTE_COUNT_MAX:
-            self.routes.clear()
-        self.routes[text] = (queue, sys_flag)
+        if self.budget.take(len(text)):
+            self.routes[text] = (queue, sys_flag)

@@ -11,20 +11,21 @@ sent away before the store stops, and nothing that was acknowledged is left unsa
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
+from skyrocketmq import hot
+from skyrocketmq.access import WATCH_INTERVAL_S
+from skyrocketmq.access.files import find_access_file
 from skyrocketmq.background import Background
-from skyrocketmq.broker.access import WATCH_INTERVAL_S, AccessControl
-from skyrocketmq.broker.access_files import find_access_file
+from skyrocketmq.broker.access import AccessControl
 from skyrocketmq.broker.delay import DelayDelivery
 from skyrocketmq.broker.handlers_clients import SCAN_INTERVAL_S
 from skyrocketmq.broker.identity import BrokerIdentity
 from skyrocketmq.broker.name_servers import NameServers
+from skyrocketmq.broker.own_account import request_signer
 from skyrocketmq.broker.parts import BrokerParts
 from skyrocketmq.broker.registration import (
     FIRST_AFTER_S,
@@ -33,17 +34,30 @@ from skyrocketmq.broker.registration import (
     Registrar,
 )
 from skyrocketmq.broker.replication import LAG_INTERVAL_S, Replication
+from skyrocketmq.broker.replication_port import replication_port
 from skyrocketmq.broker.runtime_figures import SAMPLE_INTERVAL_S
 from skyrocketmq.broker.statistics_windows import SAMPLE_INTERVAL_S as STATISTICS_INTERVAL_S
 from skyrocketmq.broker.tables import BrokerTables
 from skyrocketmq.broker.transactions import Transactions
-from skyrocketmq.config import BrokerConfig, ConfigChange, ConfigHolder, Loaded
+from skyrocketmq.config import BrokerConfig, BrokerRole, ConfigChange, ConfigHolder, Loaded
 from skyrocketmq.errors import ConfigError
+from skyrocketmq.loop_watch import LoopWatch
 from skyrocketmq.model.hosts import pack_host
-from skyrocketmq.net import Client, Server, bind_three, format_address
+from skyrocketmq.net import Client, Places, Server, bind_three, format_address
 from skyrocketmq.net.certificate_watch import CertificateWatch
 from skyrocketmq.net.configured import client_options, client_tls, server_options, server_tls
-from skyrocketmq.ports import Clock, Disk, Link, LocalDisk, SystemClock, TcpLink
+from skyrocketmq.ports import (
+    Chance,
+    Clock,
+    Disk,
+    Link,
+    LocalDisk,
+    LocalMachine,
+    Machine,
+    SystemChance,
+    SystemClock,
+    TcpLink,
+)
 from skyrocketmq.store import MessageStore
 
 __all__ = ["Broker"]
@@ -53,6 +67,7 @@ logger = logging.getLogger(__name__)
 OFFSETS_FIRST_AFTER_S: Final = 10.0
 SAVE_FILTERS_EVERY_S: Final = 10.0
 CLEAN_EXTENSIONS_EVERY_S: Final = 60.0
+CLIPPED_NAMED_MAX: Final = 20
 CERTIFICATE_CHECK_EVERY_S: Final = 1.0
 
 
@@ -66,6 +81,7 @@ class Broker:
         store: MessageStore,
         tables: BrokerTables,
         parts: BrokerParts,
+        delay: DelayDelivery,
         transactions: Transactions,
         replication: Replication,
         access: AccessControl | None,
@@ -75,6 +91,7 @@ class Broker:
         self.store = store
         self.tables = tables
         self.parts = parts
+        self.delay = delay
         self.transactions = transactions
         self.replication = replication
         self.access = access  # None where aclEnable is false
@@ -93,6 +110,8 @@ class Broker:
         clock: Clock | None = None,
         disk: Disk | None = None,
         link: Link | None = None,
+        chance: Chance | None = None,
+        machine: Machine | None = None,
     ) -> AsyncIterator[Broker]:
         """Serve until the block is left. Port 0 takes any three free ports.
 
@@ -106,31 +125,43 @@ class Broker:
                 disk = LocalDisk()
                 opened.callback(disk.close)
             holder = ConfigHolder(loaded, disk=disk, clock=clock)
-            yield await _open(opened, holder, clock=clock, disk=disk, link=link)
+            chance, machine = chance or SystemChance(), machine or LocalMachine()
+            yield await _open(opened, holder, clock=clock, disk=disk, link=link, chance=chance, machine=machine)
 
 
 async def _open(
-    opened: AsyncExitStack, holder: ConfigHolder[BrokerConfig], *, clock: Clock, disk: Disk, link: Link
+    opened: AsyncExitStack,
+    holder: ConfigHolder[BrokerConfig],
+    *,
+    clock: Clock,
+    disk: Disk,
+    link: Link,
+    chance: Chance,
+    machine: Machine,
 ) -> Broker:
     config = holder.current
     listening = config.server
-    sockets = bind_three(listening.bind_address, listening.listen_port, backlog=listening.backlog)
-    for sock in sockets:
-        opened.callback(sock.close)
-    main_socket, fast_socket, ha_socket = sockets
-    port = main_socket.getsockname()[1]
+    watch = LoopWatch(clock, limit_s=listening.loop_stall_ms / 1000)
+    three = bind_three(listening.bind_address, listening.listen_port, link=link, backlog=listening.backlog)
+    for bound in three:
+        opened.callback(bound.close)
+    main, fast, ha = three
     identity = BrokerIdentity(
         cluster_name=config.cluster_name,
         broker_name=config.broker_name,
         broker_id=config.broker_id,
-        address=format_address(config.broker_ip, port),
-        ha_address=format_address(config.ha_ip, ha_socket.getsockname()[1]),
+        address=format_address(config.broker_ip, main.port),
+        ha_address=format_address(config.ha_ip, ha.port),
     )
-    store_host = pack_host(await _numeric(config.broker_ip), port)
+    store_host = pack_host(await _numeric(config.broker_ip, link), main.port)
     store = await opened.enter_async_context(
-        MessageStore.open(config.store, disk=disk, clock=clock, store_host=store_host)
+        MessageStore.open(config.store, disk=disk, clock=clock, store_host=store_host, machine=machine, watch=watch)
     )
-    tables = await opened.enter_async_context(BrokerTables.open(holder, clock=clock, disk=disk))
+    tables = await opened.enter_async_context(
+        BrokerTables.open(holder, clock=clock, disk=disk, flush=store.flush, watch=watch)
+    )
+    if config.store.broker_role is not BrokerRole.SLAVE:
+        _clip_offsets(tables, store)
     transactions = await opened.enter_async_context(
         Transactions.open(holder, store, tables, store_host=store_host, disk=disk, clock=clock)
     )
@@ -142,14 +173,21 @@ async def _open(
             link=link,
             options=client_options(config.client),
             tls=client_tls(config.tls) if config.client.use_tls else None,
+            before_request=request_signer(config),
+            chance=chance.random,
         )
     )
     name_servers = NameServers(holder, client, clock=clock, link=link)
     registrar = Registrar(identity, holder, tables.topics, name_servers, disk=disk, clock=clock)
-    replication = await opened.enter_async_context(
-        Replication.open(identity, holder, store, tables, registrar, ha_socket, disk=disk, clock=clock, link=link)
-    )
     access = await _open_access(holder, disk=disk, clock=clock)
+    tls = server_tls(config.tls)
+    tls.load()
+    port = replication_port(config, None if access is None else access.book, tls)
+    replication = await opened.enter_async_context(
+        Replication.open(
+            identity, holder, store, tables, registrar, ha, port, disk=disk, clock=clock, link=link, chance=chance
+        )
+    )
     parts = BrokerParts(
         identity,
         holder,
@@ -163,26 +201,30 @@ async def _open(
         store_host=store_host,
         disk=disk,
         clock=clock,
+        chance=chance,
+        watch=watch,
     )
     opened.callback(parts.close)
 
-    tls = server_tls(config.tls)
-    for sock, feed in ((main_socket, parts.main_feed), (fast_socket, parts.fast_feed)):
+    places = Places()
+    for bound, feed in ((main, parts.main_feed), (fast, parts.fast_feed)):
         await opened.enter_async_context(
             await Server.start(
-                sock,
+                bound,
                 feed,
                 clock=clock,
                 link=link,
                 options=server_options(listening),
                 tls=tls,
                 on_close=parts.connection_closed,
+                watch=watch,
+                places=places,
             )
         )
     # Whoever waits here is answered before the connections are closed.
     opened.push_async_callback(parts.release_waiting)
 
-    background = await opened.enter_async_context(Background(clock))
+    background = await opened.enter_async_context(Background(clock, watch=watch))
     background.every(SCAN_INTERVAL_S, parts.expire_silent)
     background.every(SAMPLE_INTERVAL_S, parts.figures.sample)
     background.every(STATISTICS_INTERVAL_S, parts.statistics.sample)
@@ -196,10 +238,10 @@ async def _open(
     delay_interval_s = config.store.delay_offset_flush_interval_ms / 1000
     background.every(delay_interval_s, delay.save_offsets, first_after=OFFSETS_FIRST_AFTER_S)
     if access is not None:
-        background.every(WATCH_INTERVAL_S, access.follow_files)
-    watch = CertificateWatch(tls, disk)
-    if watch.paths:
-        background.every(CERTIFICATE_CHECK_EVERY_S, watch.check)
+        background.every(WATCH_INTERVAL_S, access.book.follow_files)
+    certificates = CertificateWatch(tls, disk)
+    if certificates.paths:
+        background.every(CERTIFICATE_CHECK_EVERY_S, certificates.check)
 
     tables.topics.listeners.append(registrar.announce)
     opened.callback(holder.subscribe(lambda change: _follow_config(change, tables, parts, replication)))
@@ -208,8 +250,19 @@ async def _open(
     background.every(registrar.period_s, registrar.register, first_after=FIRST_AFTER_S)
     background.every(RECONNECT_INTERVAL_S, registrar.reconnect)
     background.every(REFRESH_ADDRESSES_INTERVAL_S, registrar.refresh_addresses)
-    logger.info("broker started", extra={"broker": identity.broker_name, "address": identity.address})
-    return Broker(identity, holder, store, tables, parts, transactions, replication, access)
+    started = {"broker": identity.broker_name, "address": identity.address, "code_form": hot.description()}
+    logger.info("broker started", extra=started)
+    return Broker(identity, holder, store, tables, parts, delay, transactions, replication, access)
+
+
+def _clip_offsets(tables: BrokerTables, store: MessageStore) -> None:
+    """Begin with no progress beyond the log: a slave that is made a master may have less than its groups have read."""
+    clipped = tables.offsets.clip(store.max_offset)
+    if clipped:
+        named = ", ".join(clipped[:CLIPPED_NAMED_MAX])
+        logger.warning(
+            "offsets beyond the end of their queues, set to the end", extra={"count": len(clipped), "queues": named}
+        )
 
 
 def _follow_config(
@@ -227,13 +280,12 @@ async def _open_access(holder: ConfigHolder[BrokerConfig], *, disk: Disk, clock:
     path = find_access_file(
         config.acl_file, home=config.rocketmq_home, config_file=holder.path, store=config.store.root_path, disk=disk
     )
-    return await AccessControl.open(path.absolute(), cluster=config.cluster_name, disk=disk, clock=clock)
+    return await AccessControl.open(path.absolute(), config, disk=disk, clock=clock)
 
 
-async def _numeric(host: str) -> str:
+async def _numeric(host: str, link: Link) -> str:
     """The address of a host; records and message ids hold addresses, not names."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        return await link.resolve(host)
     except OSError as error:
         raise ConfigError(f"brokerIP1 = {host} is no address and no known host name: {error}") from error
-    return str(found[0][4][0])

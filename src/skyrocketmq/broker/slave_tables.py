@@ -7,6 +7,8 @@ those that were committed here and that the master does not know yet: these go t
 Rule 3: how far delayed messages are delivered is written down only once the deliveries themselves are in this copy of
 the log, on disk: a slave that is made a master delivers some twice rather than taking any for delivered that it lacks.
 Rule 4: so it is with how far transactions are over: a slave that has half messages, but not yet their ends, asks.
+Rule 5: of a group's progress the slave takes what is in its own copy. A group that is farther at the master is at the
+end of the queue here, until the copy has grown: were the slave made the master now, the next message would be there.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from skyrocketmq.model import TopicConfig
 from skyrocketmq.model.names import PERM_READ_WRITE, TRANSACTION_GROUP
 from skyrocketmq.net import Client
 from skyrocketmq.ports import Clock, Disk
+from skyrocketmq.slices import Slices, in_slices
 from skyrocketmq.store import ConfigFile, MessageStore
 from skyrocketmq.store.replica import LogCopy, NotContinuous
 from skyrocketmq.wire.bodies import decode_body
@@ -40,6 +43,7 @@ from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_codec import encode_header
 from skyrocketmq.wire.headers_pull import UpdateConsumerOffsetHeader
+from skyrocketmq.wire.rough import decode_in_steps
 
 __all__ = ["SlaveTables"]
 
@@ -75,6 +79,7 @@ class SlaveTables:
             PROGRESS_FILE_NAME,
             version=lambda: self.progress.change_count,
             snapshot=self.progress.table,
+            encode=lambda table: [msgspec.json.encode(table)],
             write=self._write_progress,
             disk=disk,
             clock=clock,
@@ -95,9 +100,9 @@ class SlaveTables:
             logger.warning("progress of before is not readable, ignored", extra={"error": str(error)})
             return {}
 
-    def _write_progress(self, table: ProgressTable) -> None:
+    def _write_progress(self, data: bytes) -> None:
         self._disk.make_directories(self._progress_path.parent)
-        self._disk.replace(self._progress_path, msgspec.json.encode(table))
+        self._disk.replace(self._progress_path, data)
 
     async def save(self) -> None:
         """Write what waits for the master, if that has changed. Raises `OSError`."""
@@ -130,7 +135,7 @@ class SlaveTables:
 
     async def _copy_topics(self, master: str) -> None:
         answer = await self._ask(master, RequestCode.GET_ALL_TOPIC_CONFIG)
-        table = decode_body(TopicConfigTable, answer.body)
+        table = await in_slices(decode_in_steps(TopicConfigTable, "topic_config_table", answer.body), self._clock)
         if table.data_version != self._tables.topics.data_version:
             self._tables.topics.replace_all(table.topic_config_table, table.data_version)
 
@@ -153,7 +158,8 @@ class SlaveTables:
 
     async def _copy_groups(self, master: str) -> None:
         answer = await self._ask(master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-        table = decode_body(SubscriptionGroupTable, answer.body)
+        steps = decode_in_steps(SubscriptionGroupTable, "subscription_group_table", answer.body)
+        table = await in_slices(steps, self._clock)
         if table.data_version != self._tables.groups.data_version:
             self._tables.groups.replace_all(table.subscription_group_table, table.data_version)
 
@@ -161,9 +167,8 @@ class SlaveTables:
 
     async def _copy_offsets(self, master: str) -> None:
         answer = await self._ask(master, RequestCode.GET_ALL_CONSUMER_OFFSET)
-        theirs = {
-            key: dict(queues) for key, queues in decode_body(ConsumerOffsetTable, answer.body).offset_table.items()
-        }
+        steps = decode_in_steps(ConsumerOffsetTable, "offset_table", answer.body)
+        theirs = (await in_slices(steps, self._clock)).offset_table
         ends = {key: theirs.pop(key) for key in list(theirs) if key.endswith(_OF_TRANSACTIONS)}
         knows_ages = (answer.ext or {}).get(KNOWS_AGES_FIELD) == "true"
         for place in self.progress.places():
@@ -173,6 +178,7 @@ class SlaveTables:
             if settled is not None:
                 theirs.setdefault(key, {})[queue_id] = settled
         offsets = self._tables.offsets
+        await self._keep_within_copy(theirs)
         for key, queue_id in self.progress.places():  # committed while we asked
             topic, _, group = key.rpartition("@")
             own = offsets.find(group=group, topic=topic, queue_id=queue_id)
@@ -182,6 +188,17 @@ class SlaveTables:
         await self._tables.save_offsets()
         await self.save()
         await self._copy_transactions(master, ends)
+
+    async def _keep_within_copy(self, theirs: OffsetsByKey) -> None:
+        """Rule 5. The queues' ends are looked up only where something has changed: tables are large."""
+        offsets = self._tables.offsets
+        slices = Slices(self._clock)
+        for key, queues in theirs.items():
+            await slices.step()
+            topic, _, group = key.rpartition("@")
+            if not offsets.has_all(group=group, topic=topic, queues=queues):
+                for queue_id, offset in queues.items():
+                    queues[queue_id] = min(offset, self._store.max_offset(topic, queue_id))
 
     async def _copy_transactions(self, master: str, ends: OffsetsByKey) -> None:
         """Take over how far transactions are over, once this copy of the log has what says so."""
@@ -257,7 +274,7 @@ class SlaveTables:
         if begin > 0 and copy.begin_at(begin):
             return
         if begin == 0 and end > 0:
-            answer = await self._ask(master, RequestCode.VIEW_MESSAGE_BY_ID, {"offset": "0"})
+            answer = await self._ask(master, RequestCode.VIEW_MESSAGE_BY_ID, {"offset": "0", "anyRecord": "true"})
             if copy.is_empty:
                 copy.append(0, [answer.body])
                 copy.dispatch()
@@ -268,13 +285,15 @@ class SlaveTables:
         The protocol cannot tell: a master that lost the end of its log in a power cut, and has stored other messages
         there since, would go on as if nothing had happened. Raises another `MQError` if the master could not be asked.
         """
-        record = await self._store.message_at(offset)
+        record = await self._store.record_at(offset)
         if record is None:
             return  # damaged here: there is nothing to compare with
         if self._client.find(master) is None:
             self._client.drop(master)  # whatever failed there before: just now it has taken a connection
         try:
-            answer = await self._ask(master, RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(offset)})
+            answer = await self._ask(
+                master, RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(offset), "anyRecord": "true"}
+            )
         except BrokerError as error:
             if error.code != ResponseCode.SYSTEM_ERROR:  # this one says that there is no such message
                 raise

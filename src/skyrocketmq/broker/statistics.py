@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Final, NamedTuple
 
 from skyrocketmq.broker.statistics_windows import DAY, Series
 from skyrocketmq.config import BrokerConfig, BrokerRole, ConfigHolder
 from skyrocketmq.model.names import SCHEDULE_TOPIC
 from skyrocketmq.ports import Clock
+from skyrocketmq.slices import Slices
 from skyrocketmq.store import MessageStore
 from skyrocketmq.wire.bodies_admin import BrokerStats
 
@@ -36,7 +36,6 @@ __all__ = ["SCHEDULE_CONSUMER", "BrokerStatistics"]
 logger = logging.getLogger(__name__)
 
 TALLIES_MAX: Final = 20_000  # queues that groups read; of more, no statistics are kept
-READINGS_A_SLICE: Final = 500  # samples taken before others have their turn
 SCHEDULE_CONSUMER: Final = "SCHEDULE_CONSUMER"  # the group under which deliveries of delayed messages count
 
 
@@ -166,33 +165,32 @@ class BrokerStatistics:
         self._tick += 1
         tick, now_ms = self._tick, self._now_ms()
         before_ms, self._sampled_ms = self._sampled_ms, now_ms
+        slices = Slices(self._clock)
         self._collect()
-        readings = iter(list(self._readings()))
-        while some := list(islice(readings, READINGS_A_SLICE)):
-            for name, key, value, times in some:
-                series = self._series.get((name, key))
-                if series is None:
-                    series = self._series[name, key] = Series(before_ms)
-                series.add(tick, now_ms, value, times)
-            await self._clock.sleep(0)
+        for name, key, value, times in self._readings():
+            series = self._series.get((name, key))
+            if series is None:
+                series = self._series[name, key] = Series(before_ms)
+            series.add(tick, now_ms, value, times)
+            await slices.step()
         if tick % DAY.ticks == 0:
-            self._forget_quiet()
+            await self._forget_quiet()
 
     def _now_ms(self) -> int:
         """A time that only moves forward: rates are per second that has passed, whatever is done to the clock."""
         return int(self._clock.monotonic() * 1000)
 
     def _readings(self) -> Iterator[Reading]:
-        """All statistics as they stand."""
+        """All statistics as they stand. Others may come and go while these are looked at."""
         config = self._config.current
-        for topic, tally in self._stored.items():
+        for topic, tally in list(self._stored.items()):
             yield Reading("TOPIC_PUT_NUMS", topic, tally.messages, tally.times)
             yield Reading("TOPIC_PUT_SIZE", topic, tally.byte_count, tally.times)
         yield from self._pull_readings(config)
-        for key, tally in self._returned.items():
+        for key, tally in list(self._returned.items()):
             yield Reading("SNDBCK_PUT_NUMS", key, tally.messages, tally.times)
         if config.detail_stats:
-            for queue_id, tally in self._delayed.items():
+            for queue_id, tally in list(self._delayed.items()):
                 key = f"{SCHEDULE_TOPIC}@{queue_id}"
                 yield Reading("QUEUE_PUT_NUMS", key, tally.messages, tally.times)
                 yield Reading("QUEUE_PUT_SIZE", key, tally.byte_count, tally.times)
@@ -203,7 +201,7 @@ class BrokerStatistics:
         by_group: dict[str, Tally] = {}
         total = Tally()
         total.add(self._forgotten)
-        for (topic, group, queue_id), tally in self._pulled.items():
+        for (topic, group, queue_id), tally in list(self._pulled.items()):
             by_group.setdefault(f"{topic}@{group}", Tally()).add(tally)
             if topic == SCHEDULE_TOPIC:
                 if config.detail_stats:
@@ -226,6 +224,8 @@ class BrokerStatistics:
     def forget_topic(self, topic: str) -> None:
         """A topic is deleted."""
         self._stored.pop(topic, None)
+        for name in ("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE"):
+            self._series.pop((name, topic), None)
         self._forget(
             pulled=[key for key in self._pulled if key[0] == topic],
             returned=[key for key in self._returned if key.startswith(f"{topic}@")],
@@ -238,10 +238,18 @@ class BrokerStatistics:
             returned=[key for key in self._returned if key.endswith(f"@{group}")],
         )
 
-    def _forget_quiet(self) -> None:
+    async def _forget_quiet(self) -> None:
         """Whatever had no change for a day goes; it comes back, from zero, with its next message."""
-        quiet = {key for key, series in self._series.items() if series.is_quiet}
-        self._stored = {topic: tally for topic, tally in self._stored.items() if ("TOPIC_PUT_NUMS", topic) not in quiet}
+        slices = Slices(self._clock)
+        quiet: set[tuple[str, str]] = set()
+        for series_key, series in list(self._series.items()):
+            if series.is_quiet:
+                quiet.add(series_key)
+            await slices.step()
+        for topic in [topic for topic in self._stored if ("TOPIC_PUT_NUMS", topic) in quiet]:
+            del self._stored[topic]
+            for name in ("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE"):
+                self._series.pop((name, topic), None)
         self._forget(
             pulled=[key for key in self._pulled if ("GROUP_GET_NUMS", f"{key[0]}@{key[1]}") in quiet],
             returned=[key for key in self._returned if ("SNDBCK_PUT_NUMS", key) in quiet],
@@ -251,9 +259,18 @@ class BrokerStatistics:
     def _forget(self, *, pulled: Sequence[tuple[str, str, int]], returned: Sequence[str]) -> None:
         for pull_key in pulled:
             tally = self._pulled.pop(pull_key)
-            if pull_key[0] != SCHEDULE_TOPIC:
+            topic, group, queue_id = pull_key
+            if topic != SCHEDULE_TOPIC:
                 self._forgotten.add(tally)
+            # A group's queues of one topic go together, and with them what was added up over them.
+            of_group = f"{topic}@{group}"
+            for name, key in (
+                ("GROUP_GET_LATENCY", f"{queue_id}@{of_group}"),
+                ("QUEUE_GET_NUMS", f"{topic}@{queue_id}@{group}"),
+                ("QUEUE_GET_SIZE", f"{topic}@{queue_id}@{group}"),
+                *((name, of_group) for name in ("GROUP_GET_NUMS", "GROUP_GET_SIZE", "GROUP_GET_LATENCY")),
+            ):
+                self._series.pop((name, key), None)
         for key in returned:
             del self._returned[key]
-        known = {(reading.name, reading.key) for reading in self._readings()}
-        self._series = {key: series for key, series in self._series.items() if key in known}
+            self._series.pop(("SNDBCK_PUT_NUMS", key), None)

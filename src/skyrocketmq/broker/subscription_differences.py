@@ -13,7 +13,7 @@ Rule 3: this decides; `handlers_differences` logs and answers. Times are monoton
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -94,7 +94,7 @@ class SubscriptionDifferences(Generic[C]):
         self._client_ids[group, connection] = client_id
         members = self._members.setdefault(group, {})
         known = members.get(client_id)
-        said = MemberWishes(client_id, address, wishes_of(data))
+        said = MemberWishes(client_id, address, _shared(wishes_of(data), members.values()))
         members[client_id] = (connection, said)
         if known is None or known[1].wishes != said.wishes:
             self._compare(group, now_s=now_s)
@@ -157,6 +157,15 @@ def wishes_of(data: ConsumerData) -> Wishes:
             if not is_retry_topic(subscription.topic)
         ),
     )
+
+
+def _shared(wishes: Wishes, members: Collection[tuple[object, MemberWishes]]) -> Wishes:
+    """Those of the first member, if they are the same, as they should be.
+
+    So a group has them once: every object that is kept is looked at whenever Python collects garbage.
+    """
+    first = next((member.wishes for _, member in members), wishes)
+    return first if first == wishes else wishes
 
 
 def _filter_of(subscription: SubscriptionData) -> Filter:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,9 @@ from skyrocketmq.broker.saving import Saver
 from skyrocketmq.broker.subscription_differences import SubscriptionDifferences
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig, ConfigHolder
-from skyrocketmq.errors import StoreError
+from skyrocketmq.errors import FlushFailed, StoreError
 from skyrocketmq.filters.bloom import BloomFilter
+from skyrocketmq.loop_watch import LoopWatch, start_task
 from skyrocketmq.net import Connection
 from skyrocketmq.ports import Clock, Disk
 from skyrocketmq.store import ConfigFile
@@ -36,6 +37,8 @@ from skyrocketmq.wire.bodies_tables import (
     SubscriptionGroupTable,
     TopicConfigTable,
 )
+from skyrocketmq.wire.json_dialect import pretty_parts
+from skyrocketmq.wire.lock_parts import lock_table_parts
 
 __all__ = ["BrokerTables"]
 
@@ -72,13 +75,24 @@ class BrokerTables:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, config: ConfigHolder[BrokerConfig], *, clock: Clock, disk: Disk) -> AsyncIterator[BrokerTables]:
-        """Tables with what their files hold. Raises `StoreError` for a file that cannot be read, nor its `.bak`."""
+    async def open(
+        cls,
+        config: ConfigHolder[BrokerConfig],
+        *,
+        clock: Clock,
+        disk: Disk,
+        flush: Callable[[], Awaitable[None]] | None = None,
+        watch: LoopWatch | None = None,
+    ) -> AsyncIterator[BrokerTables]:
+        """Tables with what their files hold; `flush` makes the log durable, of which offsets must not be ahead.
+
+        Raises `StoreError` for a file that cannot be read, nor its `.bak`.
+        """
         tables = cls(config, clock=clock, disk=disk)
         await disk.run(tables._load)
-        tables._make_savers()
+        tables._make_savers(flush, watch)
         savers: tuple[Saver[Any], ...] = (tables.topics_saver, tables.groups_saver, tables.locks_saver)
-        writing = [asyncio.get_running_loop().create_task(saver.run(), name="save tables") for saver in savers]
+        writing = [start_task(saver.run(), name="save tables", watch=watch) for saver in savers]
         try:
             yield tables
         finally:
@@ -110,7 +124,7 @@ class BrokerTables:
                 age_s = (self._clock.now_ms() - locks.noted_ms) / 1000 if locks.noted_ms else 0.0
                 self.locks.restore(locks.owner_table, now_s=self._clock.monotonic(), age_s=age_s)
 
-    def _make_savers(self) -> None:
+    def _make_savers(self, flush: Callable[[], Awaitable[None]] | None, watch: LoopWatch | None) -> None:
         disk, clock = self._disk, self._clock
         self.topics_saver = Saver(
             "topics.json",
@@ -118,9 +132,11 @@ class BrokerTables:
             snapshot=lambda: TopicConfigTable(
                 data_version=self.topics.data_version, topic_config_table=self.topics.table()
             ),
-            write=self._topics_file.save,
+            encode=pretty_parts,
+            write=self._topics_file.save_bytes,
             disk=disk,
             clock=clock,
+            watch=watch,
         )
         self.groups_saver = Saver(
             "subscriptionGroup.json",
@@ -128,33 +144,43 @@ class BrokerTables:
             snapshot=lambda: SubscriptionGroupTable(
                 data_version=self.groups.data_version, subscription_group_table=self.groups.table()
             ),
-            write=self._groups_file.save,
+            encode=pretty_parts,
+            write=self._groups_file.save_bytes,
             disk=disk,
             clock=clock,
+            watch=watch,
         )
         self.offsets_saver = Saver(
             "consumerOffset.json",
             version=lambda: self.offsets.change_count,
-            snapshot=lambda: ConsumerOffsetTable(offset_table=self.offsets.table()),
-            write=self._offsets_file.save,
+            snapshot=lambda: ConsumerOffsetTable(offset_table=self.offsets.live_table()),
+            encode=pretty_parts,
+            write=self._offsets_file.save_bytes,
             disk=disk,
             clock=clock,
+            # Else a power cut could take messages that the file says were read, and give their numbers to others.
+            before_write=flush,
+            watch=watch,
         )
         self.filters_saver = Saver(
             "consumerFilter.json",
             version=lambda: self.filters.change_count,
             snapshot=self.filters.table,
-            write=self._filters_file.save,
+            encode=pretty_parts,
+            write=self._filters_file.save_bytes,
             disk=disk,
             clock=clock,
+            watch=watch,
         )
         self.locks_saver = Saver(
             "queueLocks.json",
             version=lambda: self.locks.change_count,
             snapshot=lambda: QueueLockTable(noted_ms=self._clock.now_ms(), owner_table=self.locks.owners()),
-            write=self._locks_file.save,
+            encode=lock_table_parts,
+            write=self._locks_file.save_bytes,
             disk=disk,
             clock=clock,
+            watch=watch,
         )
         self.locks.listeners.append(self.locks_saver.changed)
         self.topics.listeners.append(self.topics_saver.changed)
@@ -166,13 +192,16 @@ class BrokerTables:
         for saver in (self.topics_saver, self.groups_saver, self.offsets_saver, self.filters_saver, self.locks_saver):
             try:
                 await saver.save()
+            except FlushFailed as error:
+                # Said where it happened, and of no use to say how to stop. Groups read a little again.
+                logger.warning("offsets not saved, the log is not durable", extra={"reason": str(error)})
             except OSError as error:
                 failures.append(error)
         if failures:
             raise ExceptionGroup("tables could not be saved", failures)
 
     async def save_offsets(self) -> None:
-        """Write the offsets, if any has changed. Raises `OSError`."""
+        """Make the log durable and write the offsets, if any has changed. Raises `FlushFailed` or `OSError`."""
         await self.offsets_saver.save()
 
     async def save_filters(self) -> None:

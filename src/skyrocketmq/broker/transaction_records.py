@@ -29,6 +29,7 @@ from skyrocketmq.model import properties as names
 from skyrocketmq.model.flags import with_transaction_type
 from skyrocketmq.model.names import TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
 from skyrocketmq.store import Buffer, ConsumeQueue, MessageStore, RecordShape, split_unique_key
+from skyrocketmq.store.learnt import Learnt
 from skyrocketmq.store.record_shape import UNIQ_MARK
 from skyrocketmq.wire.properties import find_property, split_properties
 from skyrocketmq.wire.records import HEADS, scan_record
@@ -47,7 +48,7 @@ __all__ = [
 ]
 
 TRANSACTION_QUEUE_ID: Final = 0
-KINDS_MAX: Final = 4096  # kept; messages with keys of their own would fill any table
+MARKS_MAX: Final = 4096  # kept: by the length of an id
 QUEUE_ID_MAX: Final = 2**31 - 1
 ENDS: Final = {TransactionType.COMMIT: b"commit", TransactionType.ROLLBACK: b"rollback"}
 GIVEN_UP: Final = b"given up"
@@ -100,8 +101,8 @@ class TransactionRecords:
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
-        self._kinds: dict[tuple[bytes, int, bytes], HalfKind] = {}
-        self._half_shapes: dict[tuple[str, int, bytes, bytes, int, bytes], tuple[RecordShape, bytes]] = {}
+        self._kinds: Learnt[tuple[bytes, int, bytes], HalfKind] = Learnt()
+        self._half_shapes: Learnt[tuple[str, int, bytes, bytes, int, bytes], tuple[RecordShape, bytes]] = Learnt()
         self._marks: dict[tuple[bytes, int], RecordShape] = {}
 
     # ------------------------------------------------------------------------------------------------------- writing
@@ -127,9 +128,7 @@ class TransactionRecords:
         scope = _scope(pairs)
         # Kept for others like it; not where each has keys of its own, or where the sender does not want to wait.
         if key and key == stored_key and not shape.keys and pairs.get(WAIT, b"true").lower() == b"true":
-            if len(self._half_shapes) >= KINDS_MAX:
-                self._half_shapes.clear()
-            self._half_shapes[place] = shape, scope
+            self._half_shapes.learn(place, (shape, scope), text_bytes=len(properties))
         return shape, stored_key, scope
 
     def knows_half(self, topic: str, queue_id: int, properties: bytes, *, cluster: bytes) -> bool:
@@ -144,7 +143,7 @@ class TransactionRecords:
             after = _MARK_AFTER % end
             before, after = (UNIQ_MARK, after) if unique_id else (after[1:], b"")
             shape = self._store.shape(TRANSACTION_OP_TOPIC, before, unique_id, after)
-            if len(self._marks) < KINDS_MAX:
+            if len(self._marks) < MARKS_MAX:
                 self._marks[end, len(unique_id)] = shape
         return shape
 
@@ -196,9 +195,7 @@ class TransactionRecords:
             FIRST_OFFSET in pairs or CHECK_TIMES in pairs,
         )
         if not kind.is_copy:  # each copy says where its first one lay: they have nothing in common
-            if len(self._kinds) >= KINDS_MAX:
-                self._kinds.clear()
-            self._kinds[before, len(key), after] = kind
+            self._kinds.learn((before, len(key), after), kind, text_bytes=len(before) + len(after))
         return kind
 
     def forget_queues(self) -> None:

@@ -117,8 +117,9 @@ async def _committed_last(
     queues: dict[ConsumeQueue, None] = {place.queue: None for place in places.values()}
     found: list[bytes] = []
     for queue in queues:
-        last = int(queue.max_offset) - 1
-        if last < queue.min_offset:
+        # After a power cut fillers may stand between the last message and the end.
+        last = await reads.run(queue.find_last_message())
+        if last is None:
             continue
         span, _ = await reads.run(read_span(store.log, queue, last, 1))
         for _, record in span:

@@ -34,6 +34,7 @@ from skyrocketmq.broker.transaction_start import find_pending
 from skyrocketmq.broker.transaction_table import Progress
 from skyrocketmq.config import BrokerConfig, BrokerRole, ConfigHolder
 from skyrocketmq.errors import MQError
+from skyrocketmq.loop_watch import start_task
 from skyrocketmq.model import TransactionType
 from skyrocketmq.model import properties as names
 from skyrocketmq.model.names import (
@@ -42,6 +43,7 @@ from skyrocketmq.model.names import (
     TRANSACTION_HALF_TOPIC,
     TRANSACTION_OP_TOPIC,
 )
+from skyrocketmq.model.numbers import INT64_MAX
 from skyrocketmq.ports import Clock, Disk
 from skyrocketmq.store import Buffer, MessageStore, PutResult
 from skyrocketmq.store.cold_reads import ColdReads
@@ -111,7 +113,7 @@ class Transactions:
             return
         await transactions._start()
         tables.topics.listeners.append(lambda _: transactions.log.records.forget_queues())
-        running = asyncio.get_running_loop().create_task(transactions._run(), name="transactions")
+        running = start_task(transactions._run(), name="transactions", watch=store.watch)
         try:
             yield transactions
         finally:
@@ -249,7 +251,8 @@ class Transactions:
         if not unique_id:
             return []
         key = unique_id.decode("utf-8", "replace")
-        found = await self._store.query(topic, key, QUERY_COUNT, 0, self._clock.now_ms() + 1)
+        # Of any time: a clock that was set back since would hide the newest.
+        found = await self._store.query(topic, key, QUERY_COUNT, 0, INT64_MAX)
         records = []
         for record in reversed(found.records):
             try:

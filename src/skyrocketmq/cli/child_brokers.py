@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from skyrocketmq.config import BrokerConfig
+from skyrocketmq.config.loading import KeyTable
 from skyrocketmq.errors import ConfigError
 
-__all__ = ["child_broker"]
+__all__ = ["child_broker", "split_secrets"]
 
 
 @asynccontextmanager
@@ -21,11 +24,13 @@ async def child_broker(
 
     If it dies, its name is added to `dead` and all stop: else nobody would notice.
     """
-    assignments = [argument for key, value in settings.items() for argument in ("--set", f"{key}={value}")]
+    environ, shown = split_secrets(settings)
+    assignments = [argument for key, value in shown.items() for argument in ("--set", f"{key}={value}")]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "skyrocketmq", "broker", "--stop-with-stdin", "-c", str(path), *assignments),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, **environ},
         start_new_session=True,  # Ctrl-C is for this process, which stops the others in order
     )
     assert process.stdin is not None, "it was asked for"
@@ -42,6 +47,14 @@ async def child_broker(
         process.stdin.close()
         await process.wait()
         await asyncio.gather(watching, return_exceptions=True)
+
+
+def split_secrets(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """What a child is told by its environment, and what by its command line, which every user of a machine can read."""
+    table = KeyTable(BrokerConfig)
+    secret = {name: keys[0] for name in settings if (keys := table.find(name)) and keys[0].declared.secret}
+    by_variable = {key.environment_names[0]: settings[name] for name, key in secret.items()}
+    return by_variable, {name: value for name, value in settings.items() if name not in secret}
 
 
 async def _watch(process: asyncio.subprocess.Process, name: str, stop: asyncio.Event, dead: list[str]) -> None:

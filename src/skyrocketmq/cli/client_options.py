@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from skyrocketmq.config import DEFAULT_NAMESRV
 
 if TYPE_CHECKING:
     from skyrocketmq.client.settings import SharedOptions
@@ -23,8 +25,6 @@ __all__ = [
     "shared_options",
     "split_pairs",
 ]
-
-DEFAULT_NAMESRV: Final = "127.0.0.1:9876"  # where `skyrocketmq up` is
 
 Namesrv = Annotated[
     str | None,

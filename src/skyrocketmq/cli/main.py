@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from skyrocketmq import __version__
+from skyrocketmq import __version__, hot
 from skyrocketmq.cli.bench import bench
 from skyrocketmq.cli.broker import broker
 from skyrocketmq.cli.consume import consume
@@ -46,14 +46,20 @@ app.add_typer(store)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"skyrocketmq {__version__}")
+        typer.echo(f"skyrocketmq {__version__} ({hot.description()})")
         raise typer.Exit
 
 
 @app.callback()
 def _skyrocketmq(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version, and whether compiled modules run; exit.",
+            callback=_print_version,
+            is_eager=True,
+        ),
     ] = False,
 ) -> None:
     """RocketMQ in Python: name server, broker, clients and tools."""

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from skyrocketmq.config import Loaded, format_config, split_assignments
+from skyrocketmq.config import BrokerConfig, Loaded, NamesrvConfig, format_config, split_assignments
+from skyrocketmq.config.loading import KeyTable
 from skyrocketmq.errors import ConfigError
 
 __all__ = ["ConfigFile", "LogDir", "LogLevel", "LogLevelOption", "PrintConfig", "Settings", "overrides", "report"]
@@ -49,7 +50,21 @@ def overrides(assignments: Iterable[str] | None, **options: str | None) -> Mappi
         settings = split_assignments(assignments or ())
     except ConfigError as error:
         raise typer.BadParameter(str(error)) from None
+    for name in settings:
+        _warn_of_secret(name)
     return settings | {key: text for key, text in options.items() if text is not None}
+
+
+def _warn_of_secret(name: str) -> None:
+    for kind in (BrokerConfig, NamesrvConfig):
+        for key in KeyTable(kind).find(name):
+            if key.declared.secret:
+                typer.echo(
+                    f"skyrocketmq: --set {name}=... stands in the list of processes, for every user of this machine: "
+                    f"set {key.environment_names[0]} in the environment, or the key in a file, instead",
+                    err=True,
+                )
+                return
 
 
 def report(loaded: Loaded[Any], *, print_config: bool) -> None:

@@ -125,7 +125,8 @@ def _tls() -> dict[str, str]:
         "tlsKeyPassword": tls.key_password,
     }
     given = {name: str(value) for name, value in paths.items() if value is not None}
-    return {"tls": "true", "tlsVerify": str(tls.verify).lower()} | given
+    checks = {"tlsVerify": str(tls.verify).lower(), "tlsCheckHostname": str(tls.check_hostname).lower()}
+    return {"tls": "true"} | checks | given
 
 
 # ----------------------------------------------------------------------------------------------------- running

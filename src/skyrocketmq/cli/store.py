@@ -65,8 +65,8 @@ def check(
     log_level: LogLevelOption = LogLevel.ERROR,
 ) -> None:
     """Say what is intact, what is lost, and why. Nothing is changed."""
-    with _tool(directory, config, settings, log_level) as (disk, store_config, _):
-        report = _inspect(disk, store_config)
+    with _tool(directory, config, settings, log_level) as (disk, store_config, lock):
+        report = _inspect(disk, store_config, lock)
     _print_report(report, output)
     raise typer.Exit(0 if report.is_intact else DAMAGED)
 
@@ -85,7 +85,7 @@ def repair(
     from skyrocketmq.store.repair import repair as carry_out
 
     with _tool(directory, config, settings, log_level, writes=True) as (disk, store_config, lock):
-        report = _inspect(disk, store_config)
+        report = _inspect(disk, store_config, lock)
         plan = plan_repair(report)
         if not plan.is_empty:
             _print_report(report, Output.TABLE, to_stderr=True)
@@ -96,7 +96,7 @@ def repair(
                 raise typer.Exit(DAMAGED)
             progress = _Progress("built again from")
             asyncio.run(carry_out(plan, store_config, disk=disk, clock=SystemClock(), lock=lock, progress=progress))
-            report = _inspect(disk, store_config)
+            report = _inspect(disk, store_config, lock)
     _print_report(report, output)
     raise typer.Exit(0 if report.is_intact else DAMAGED)
 
@@ -174,10 +174,11 @@ def _lock(opened: ExitStack, disk: LocalDisk, root: Path) -> FileLock | None:
     return lock
 
 
-def _inspect(disk: LocalDisk, config: StoreConfig) -> StoreReport:
+def _inspect(disk: LocalDisk, config: StoreConfig, lock: FileLock | None) -> StoreReport:
     from skyrocketmq.store.inspection import inspect
 
-    return inspect(disk, config, progress=_Progress("checked"))
+    mark = b"" if lock is None else lock.read_mark()
+    return inspect(disk, config, mark=mark, progress=_Progress("checked"))
 
 
 class _Progress:

@@ -19,7 +19,7 @@ from skyrocketmq.cli.child_brokers import child_broker
 from skyrocketmq.cli.logging_setup import logging_to
 from skyrocketmq.cli.options import LogDir, LogLevel, LogLevelOption, Settings, overrides
 from skyrocketmq.cli.run import run_until_stopped
-from skyrocketmq.cli.up_folder import serve_folder
+from skyrocketmq.cli.up_folder import LOCAL_ADDRESSES, serve_folder
 
 __all__ = ["up"]
 
@@ -64,7 +64,13 @@ async def _serve(
 ) -> None:
     from skyrocketmq.embedded import Embedded, EmbeddedOptions, broker_name  # late, so that --help does not wait for it
 
-    options = EmbeddedOptions(namesrv_port=namesrv_port, broker_port=broker_port, settings=settings)
+    options = EmbeddedOptions(
+        namesrv_port=namesrv_port,
+        broker_port=broker_port,
+        settings=settings,
+        # All its brokers are here, whatever address it listens on.
+        namesrv_settings={"changesAllowedFrom": LOCAL_ADDRESSES},
+    )
     dead: list[str] = []
     async with AsyncExitStack() as opened:
         cluster = await opened.enter_async_context(Embedded.open(data, options))

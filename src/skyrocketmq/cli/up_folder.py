@@ -19,9 +19,10 @@ from skyrocketmq.config import BROKER_PORT, EMBEDDED_DEFAULTS, load_namesrv_conf
 from skyrocketmq.errors import ConfigError
 from skyrocketmq.ports import Disk, LocalDisk
 
-__all__ = ["broker_files", "serve_folder"]
+__all__ = ["LOCAL_ADDRESSES", "broker_files", "serve_folder"]
 
 LOOPBACK = "127.0.0.1"
+LOCAL_ADDRESSES = "127.0.0.1,::1"
 PORT_STEP = 100
 ENDINGS = (".conf", ".properties")
 
@@ -53,6 +54,7 @@ async def serve_folder(
             overrides={
                 "listenPort": str(namesrv_port),
                 "bindAddress": settings.get("bindAddress", LOOPBACK),
+                "changesAllowedFrom": LOCAL_ADDRESSES,  # all its brokers are here
                 "kvConfigPath": str(data / "namesrv" / "kvConfig.json"),
                 "configStorePath": str(data / "namesrv" / "namesrv.properties"),
             },
@@ -95,5 +97,5 @@ def _write_broker_file(
     }
     wanted = {**fresh, **before, **given, "listenPort": port, "namesrvAddr": namesrv}
     disk.make_directories(data)
-    disk.replace(path, write_properties(wanted))
+    disk.replace(path, write_properties(wanted), is_secret=True)
     return path, wanted

@@ -1,6 +1,7 @@
 """Locks on queues, at their brokers: an orderly consumer reads a queue only while it has its lock.
 
-Rule 1: a lock that was confirmed counts here for 30 s, and at the broker for 60 s: this side always gives up first.
+Rule 1: a lock that was confirmed counts here for 30 s, and at the broker for 60 s: this side always gives up first,
+        whatever becomes of its clock (`moments`).
 Rule 2: all locks are taken anew every 20 s, one request a broker.
 Rule 3: a broker that does not answer confirms nothing; what it confirmed before runs out by itself. One that says that
         another member has the lock means it: that member may have consumed what is cached here, so the queue is lost.
@@ -17,6 +18,7 @@ from typing import Final
 
 from skyrocketmq.client.held_queue import HeldQueue
 from skyrocketmq.client.instance import ClientInstance
+from skyrocketmq.client.moments import Moment
 from skyrocketmq.client.offset_store import OffsetStore
 from skyrocketmq.errors import MQError
 from skyrocketmq.model import MessageQueue
@@ -43,7 +45,7 @@ class BrokerLocks:
 
     def is_held(self, held: HeldQueue) -> bool:
         """Whether nobody else can be reading a queue."""
-        return not held.is_lost and held.cache.has_lock(self._clock.now_ms())
+        return not held.is_lost and held.cache.has_lock(Moment.now(self._clock))
 
     async def confirm(self, held: HeldQueue) -> bool:
         """The same, after asking the broker if need be."""
@@ -67,20 +69,20 @@ class BrokerLocks:
         await asyncio.gather(*(self._renew_at(name, of_broker) for name, of_broker in by_broker.items()))
 
     async def _renew_at(self, broker_name: str, queues: list[HeldQueue]) -> None:
-        asked_ms = self._clock.now_ms()
+        asked_at = Moment.now(self._clock)
         locked = await self._lock_at(broker_name, [held.queue for held in queues])
         if locked is None:
             return
         for held in queues:
             if held.queue not in locked:
                 self._lost(held, "another member has it")
-            elif not held.cache.is_lock_expired(asked_ms):
+            elif not held.cache.is_lock_expired(asked_at):
                 held.cache.is_locked = True
-                held.cache.last_lock_ms = asked_ms
+                held.cache.locked_at = asked_at
             else:
-                await self._regain(held, asked_ms)
+                await self._regain(held, asked_at)
 
-    async def _regain(self, held: HeldQueue, asked_ms: int) -> None:
+    async def _regain(self, held: HeldQueue, asked_at: Moment) -> None:
         try:
             stored = await self._instance.calls.query_offset(self._group, held.queue)
         except MQError as error:
@@ -91,7 +93,7 @@ class BrokerLocks:
             self._lost(held, "another member had it")
         else:
             held.cache.is_locked = True
-            held.cache.last_lock_ms = asked_ms
+            held.cache.locked_at = asked_at
 
     def _lost(self, held: HeldQueue, reason: str) -> None:
         if not held.is_lost and (not held.cache.is_dropped or held.is_leaving):

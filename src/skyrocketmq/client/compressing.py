@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from typing import Final
 
 from skyrocketmq.client.outgoing import Compression, Outgoing, compressed
+from skyrocketmq.ports import LocalMachine, Machine
 
 __all__ = ["Compressor"]
 
@@ -17,10 +18,11 @@ THREAD_COUNT: Final = 2
 class Compressor:
     """Compresses what one producer sends; its threads come with the first large body."""
 
-    def __init__(self, compression: Compression) -> None:
+    def __init__(self, compression: Compression, machine: Machine | None = None) -> None:
         self.compression = compression
         self.from_bytes = compression.from_bytes
-        self._threads: ThreadPoolExecutor | None = None
+        self._machine = machine or LocalMachine()
+        self._threads: Executor | None = None
 
     async def compress(self, outgoing: Outgoing) -> None:
         """Compress the body, unless it is small."""
@@ -28,7 +30,7 @@ class Compressor:
             compressed(outgoing, self.compression)
             return
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(THREAD_COUNT, thread_name_prefix="compress")
+            self._threads = self._machine.executor(THREAD_COUNT, name="compress")
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._threads, compressed, outgoing, self.compression)
 

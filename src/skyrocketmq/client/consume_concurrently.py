@@ -124,7 +124,7 @@ class ConcurrentConsumption:
         def begin() -> bool:
             if cache.is_dropped or self._is_stopping:
                 return False
-            cache.mark_started(messages, now_ms=clock.now_ms())
+            cache.mark_started(messages, now_s=clock.monotonic())
             return True
 
         def done(result: ConsumeResult | Awaitable[object]) -> None:
@@ -161,7 +161,7 @@ class ConcurrentConsumption:
                 held, (handler, messages) = calls.popleft()
                 if held.cache.is_dropped:
                     continue
-                held.cache.mark_started(messages, now_ms=clock.now_ms())
+                held.cache.mark_started(messages, now_s=clock.monotonic())
                 if handler is None or not held.is_of_one_topic:
                     await self._conclude(held, messages, await self._handlers.call(handler, messages))
                     continue
@@ -254,7 +254,7 @@ class ConcurrentConsumption:
             return
         for held in queues:
             for _ in range(OVERDUE_TOGETHER_MAX):
-                message = held.cache.find_overdue(now_ms=self._clock.now_ms(), timeout_ms=round(timeout_s * 1000))
+                message = held.cache.find_overdue(now_s=self._clock.monotonic(), timeout_s=timeout_s)
                 if message is None or held.cache.is_dropped:
                     break
                 if not await self._send_back.hand_back(message, delay_level=OVERDUE_DELAY_LEVEL):

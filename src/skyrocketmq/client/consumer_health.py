@@ -112,6 +112,6 @@ def _queue_health(member: PushMember, held: HeldQueue) -> QueueHealth:
         lag=None if held.queue_end is None else max(0, held.queue_end - consumed),
         cached_count=cache.count,
         cached_bytes=cache.body_bytes,
-        last_pull_ms=cache.last_pull_ms,
+        last_pull_ms=cache.pulled_at.wall_ms,
         last_consume_ms=cache.last_consume_ms,
     )

@@ -8,32 +8,33 @@ switching between threads.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from skyrocketmq.client.handler_scope import HandlerScope
-from skyrocketmq.ports import Clock
+from skyrocketmq.ports import Clock, LocalMachine, Machine
 
 __all__ = ["HandlerThreads"]
 
 Done = Callable[[Any, BaseException | None], object]
 _Job = tuple[Callable[[], object], Done]
+_Outcome = tuple[Done, object, BaseException | None]
 
 
 class HandlerThreads:
     """Up to so many threads, started as they are needed. Everything but the jobs themselves runs on the loop."""
 
-    def __init__(self, count_max: int, *, name: str) -> None:
+    def __init__(self, count_max: int, *, name: str, machine: Machine | None = None) -> None:
         self.scope = HandlerScope()
         self._count_max = count_max
         self._name = name
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._outcomes: deque[tuple[Done, object, BaseException | None]] = deque()
+        self._outcomes: deque[_Outcome] = deque()
         self._is_loop_told = False
-        self._threads: list[threading.Thread] = []
+        self._machine = machine or LocalMachine()
+        self._thread_count = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._idle = asyncio.Event()
         self._job_count = 0  # submitted, and its outcome not delivered
@@ -44,10 +45,11 @@ class HandlerThreads:
             self._loop = asyncio.get_running_loop()
         self._job_count += 1
         self._jobs.put((job, done))
-        if len(self._threads) < min(self._count_max, self._job_count):
-            thread = threading.Thread(target=self._work, name=f"consume-{self._name}-{len(self._threads)}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        if self._thread_count < min(self._count_max, self._job_count):
+            if self._machine.start_thread(self._work, name=f"consume-{self._name}-{self._thread_count}"):
+                self._thread_count += 1
+            else:
+                self._loop.call_soon(self._work_here)
 
     async def run(self, function: Callable[[Any], object], argument: object) -> object:
         """Call a function in a thread and wait for its result."""
@@ -70,25 +72,26 @@ class HandlerThreads:
         jobs, outcomes, loop = self._jobs, self._outcomes, self._loop
         assert loop is not None, "threads are started by the loop"
         self.scope.enter()
-        while True:
-            taken = jobs.get()
-            if taken is None:
-                return
-            job, done = taken
-            result: object = None
-            error: BaseException | None = None
-            try:
-                result = job()
-            except BaseException as raised:
-                error = raised
-            outcomes.append((done, result, error))
-            del taken, job, done, result, error  # nothing is kept while this thread waits
+        while (taken := jobs.get()) is not None:
+            outcomes.append(_outcome_of(*taken))
+            del taken  # nothing is kept while this thread waits
             if not self._is_loop_told:
                 self._is_loop_told = True
                 try:
                     loop.call_soon_threadsafe(self._deliver)
                 except RuntimeError:
                     return  # the loop is closed: this thread was given up
+
+    def _work_here(self) -> None:
+        """Do one job on the loop: for machines without threads."""
+        try:
+            taken = self._jobs.get_nowait()
+        except Empty:
+            return  # dropped by `close`
+        if taken is not None:
+            self.scope.enter()  # for this callback, which has a context of its own
+            self._outcomes.append(_outcome_of(*taken))
+            self._deliver()
 
     def _deliver(self) -> None:
         # First the flag, then the list: whoever adds to it from now on tells the loop again.
@@ -106,8 +109,8 @@ class HandlerThreads:
 
         A thread cannot be ended from outside: one that is still busy then ends with its job. Closing twice is harmless.
         """
-        if not self._threads:
-            return self._job_count
+        if not self._job_count and not self._thread_count:
+            return 0
         try:
             while True:
                 self._jobs.get_nowait()
@@ -123,7 +126,14 @@ class HandlerThreads:
                         await self._idle.wait()
             except TimeoutError:
                 pass
-        for _ in self._threads:
+        for _ in range(self._thread_count):
             self._jobs.put(None)
-        self._threads.clear()
+        self._thread_count = 0
         return self._job_count
+
+
+def _outcome_of(job: Callable[[], object], done: Done) -> _Outcome:
+    try:
+        return done, job(), None
+    except BaseException as raised:
+        return done, None, raised

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from skyrocketmq.client.message_cache import MessageCache
+from skyrocketmq.client.moments import Moment
 from skyrocketmq.errors import MQError
 from skyrocketmq.model import MessageQueue, MessageView
 from skyrocketmq.model.names import is_retry_topic
@@ -39,9 +40,9 @@ class HeldQueue:
         "working",
     )
 
-    def __init__(self, queue: MessageQueue, *, next_offset: int, now_ms: int) -> None:
+    def __init__(self, queue: MessageQueue, *, next_offset: int, now: Moment) -> None:
         self.queue = queue
-        self.cache = MessageCache(now_ms=now_ms)
+        self.cache = MessageCache(now)
         self.next_offset = next_offset
         self.queue_end: int | None = None  # as its broker told it with the last pull
         self.error: MQError | None = None  # of the last pull, until the next one is under way

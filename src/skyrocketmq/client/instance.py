@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import random
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -23,18 +21,18 @@ from skyrocketmq.client.broker_calls import BrokerCalls
 from skyrocketmq.client.broker_requests import BrokerRequests
 from skyrocketmq.client.connection_changes import ConnectionChanges, ConnectionListener
 from skyrocketmq.client.heartbeats import Heartbeats
-from skyrocketmq.client.identity import client_id_of, local_ip, unique_instance_name
+from skyrocketmq.client.identity import client_id_of, unique_instance_name
 from skyrocketmq.client.members import ConsumerMember, ProducerMember
 from skyrocketmq.client.name_servers import REFRESH_FIRST_AFTER_S, REFRESH_INTERVAL_S, NameServers
 from skyrocketmq.client.routes import UNSETTLED_INTERVAL_S, Routes
-from skyrocketmq.client.settings import ClientSettings
+from skyrocketmq.client.settings import ClientSettings, Doors
 from skyrocketmq.client.waiting_replies import WaitingReplies
 from skyrocketmq.errors import IllegalArgument, MQError
 from skyrocketmq.model import HeartbeatData, ProducerData
 from skyrocketmq.model.hosts import pack_host
-from skyrocketmq.net import Client, Connection
+from skyrocketmq.net import Client, Connection, parse_address
 from skyrocketmq.net.tasks import Tasks
-from skyrocketmq.ports import Clock, Link
+from skyrocketmq.ports import LocalMachine, SystemChance, SystemClock, TcpLink
 from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import Encoding, Frame
 from skyrocketmq.wire.ids import UniqueIdGenerator
@@ -59,23 +57,22 @@ class ClientInstance:
         *,
         instance_name: str | None,
         is_stream: bool,
-        clock: Clock,
-        link: Link,
-        chance: random.Random | None = None,
+        doors: Doors,
     ) -> None:
         self.settings = settings
-        self.clock = clock
-        self.link = link
-        self.chance = chance or random.Random()
+        self.clock = clock = doors.clock or SystemClock()
+        self.link = link = doors.link or TcpLink()
+        self.chance = doors.chance or SystemChance()
+        self.machine = machine = doors.machine or LocalMachine()
         self._is_stream = is_stream
-        ip = settings.client_ip or local_ip(settings.namesrv)
+        ip = settings.client_ip or machine.address(tuple(parse_address(address).host for address in settings.namesrv))
         name = instance_name or unique_instance_name(
-            process_id=os.getpid(), monotonic_ns=round(clock.monotonic() * 1_000_000_000)
+            process_id=machine.process_id, monotonic_ns=round(clock.monotonic() * 1_000_000_000)
         )
         self.client_id = client_id_of(settings, ip=ip, instance_name=name, is_stream=is_stream)
         self.ids = UniqueIdGenerator(
             ip=pack_host(ip, 0)[:-4],
-            process_id=os.getpid(),
+            process_id=machine.process_id,
             constant=self.chance.getrandbits(32),
             timezone=_local_timezone(clock.now_ms()),
         )
@@ -93,6 +90,7 @@ class ClientInstance:
             before_request=self._before_request if hooked else None,
             on_open=self._connected,
             on_close=self._connection_changes.closed,
+            chance=self.chance.random,
         )
         self.name_servers = NameServers(settings, self.net, clock=clock, link=link, chance=self.chance)
         self.routes = Routes(

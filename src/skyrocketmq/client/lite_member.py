@@ -23,7 +23,7 @@ from skyrocketmq.client.namespaces import Namespace
 from skyrocketmq.client.offset_gateway import BrokerOffsets
 from skyrocketmq.client.offset_store import OffsetStore, RemoteOffsets
 from skyrocketmq.client.rebalance import Rebalancer
-from skyrocketmq.client.settings import ClientSettings
+from skyrocketmq.client.settings import ClientSettings, Doors
 from skyrocketmq.client.sharing import join_consumer, leave_consumer
 from skyrocketmq.client.start_offsets import StartPoint
 from skyrocketmq.client.subscription import subscription_of
@@ -39,7 +39,7 @@ from skyrocketmq.model import (
     QueueOffset,
 )
 from skyrocketmq.net.tasks import Tasks
-from skyrocketmq.ports import Clock, Disk, Link, LocalDisk
+from skyrocketmq.ports import Disk, LocalDisk
 from skyrocketmq.wire.bodies_clients import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from skyrocketmq.wire.codes import ResponseCode
 
@@ -95,14 +95,11 @@ class LiteMember:
         self,
         opened: AsyncExitStack,
         *,
-        clock: Clock | None,
-        link: Link | None,
+        doors: Doors,
         on_connection_change: ConnectionListener | None,
     ) -> None:
         """Join the group; what has to be undone goes on the stack."""
-        instance = await join_consumer(
-            self, self._settings, keeps_name=self._broadcasting, is_stream=True, clock=clock, link=link
-        )
+        instance = await join_consumer(self, self._settings, keeps_name=self._broadcasting, is_stream=True, doors=doors)
         opened.push_async_callback(leave_consumer, self, instance)
         opened.callback(instance.watch_connections(on_connection_change))
         offsets: OffsetStore

@@ -25,7 +25,7 @@ from skyrocketmq.client.life import ClientLife
 from skyrocketmq.client.lite_member import LiteMember, LiteParts, QueueListener
 from skyrocketmq.client.lite_queues import LiteOptions
 from skyrocketmq.client.message_selector import MessageSelector, as_selector
-from skyrocketmq.client.settings import SharedOptions, settings_from
+from skyrocketmq.client.settings import Doors, SharedOptions, settings_from
 from skyrocketmq.client.start_offsets import ConsumeFrom, start_point_of
 from skyrocketmq.client.trace_consuming import trace_polled
 from skyrocketmq.client.tracing import Tracer, trace_topic_of
@@ -91,8 +91,7 @@ class LitePullConsumer(ClientLife):
         if hold_timeout_s < hold_s:
             raise IllegalArgument(f"hold_timeout_s = {hold_timeout_s:g} is less than hold_s = {hold_s:g}")
         super().__init__(group, kind="consumer")
-        self._clock = shared.get("clock")
-        self._link = shared.get("link")
+        self._doors = Doors.of(shared)
         self._on_connection_change = shared.get("on_connection_change")
         self._auto_commit = auto_commit
         self._auto_commit_interval_s = auto_commit_interval_s
@@ -123,9 +122,7 @@ class LitePullConsumer(ClientLife):
         self._names = self._member.names
 
     async def _open(self, opened: AsyncExitStack) -> None:
-        await self._member.open(
-            opened, clock=self._clock, link=self._link, on_connection_change=self._on_connection_change
-        )
+        await self._member.open(opened, doors=self._doors, on_connection_change=self._on_connection_change)
         if self._trace_topic is not None:
             instance = self._started().instance
             self._tracer = Tracer(instance, self._member.wire_group, kind="CONSUME", topic=self._trace_topic)
@@ -155,7 +152,7 @@ class LitePullConsumer(ClientLife):
         """Share the queues of a topic with the other members of the group; before the start or after."""
         if self._member.chosen:
             raise IllegalArgument(f"the consumer {self.group} has assigned queues: it cannot subscribe to topics too")
-        clock = self._clock or SystemClock()
+        clock = self._doors.clock or SystemClock()
         self._member.subscriptions.add(topic, expression, sql=sql, now_ms=clock.now_ms())
         self._member.subscriptions_changed()
 

@@ -20,6 +20,7 @@ from skyrocketmq.client.deliveries import Deliveries
 from skyrocketmq.client.flow_control import FlowLimits, PullGate, cache_gate
 from skyrocketmq.client.held_queue import HeldQueue
 from skyrocketmq.client.instance import ClientInstance
+from skyrocketmq.client.moments import Moment
 from skyrocketmq.client.offset_store import OffsetStore
 from skyrocketmq.client.pulls import PullRequest, Pulls, PullStatus
 from skyrocketmq.client.start_offsets import StartPoint
@@ -56,8 +57,8 @@ class LiteQueue(HeldQueue):
 
     __slots__ = ("finished_offset", "handed_offset", "is_paused", "subscription")
 
-    def __init__(self, queue: MessageQueue, subscription: SubscriptionData, *, next_offset: int, now_ms: int) -> None:
-        super().__init__(queue, next_offset=next_offset, now_ms=now_ms)
+    def __init__(self, queue: MessageQueue, subscription: SubscriptionData, *, next_offset: int, now: Moment) -> None:
+        super().__init__(queue, next_offset=next_offset, now=now)
         self.subscription = subscription
         self.handed_offset: int | None = None  # behind what was handed out; None: nothing was yet
         self.finished_offset: int | None = None  # behind what was handed out before the last poll
@@ -97,7 +98,7 @@ class LiteQueues:
 
     def take(self, queue: MessageQueue, subscription: SubscriptionData) -> None:
         """Begin with a queue; where, is found out by its loop."""
-        held = LiteQueue(queue, subscription, next_offset=-1, now_ms=self._clock.now_ms())
+        held = LiteQueue(queue, subscription, next_offset=-1, now=Moment.now(self._clock))
         held.is_paused = queue in self._paused
         self.held[queue] = held
         self._start(held)
@@ -160,7 +161,7 @@ class LiteQueues:
         before = self.held[queue]
         before.drop()
         self._forget_batches(before)
-        held = LiteQueue(queue, before.subscription, next_offset=offset, now_ms=self._clock.now_ms())
+        held = LiteQueue(queue, before.subscription, next_offset=offset, now=Moment.now(self._clock))
         held.is_paused = before.is_paused
         held.handed_offset = held.finished_offset = offset
         self.held[queue] = held
@@ -226,7 +227,7 @@ class LiteQueues:
 
     async def _pull(self, held: LiteQueue) -> float:
         options = self._options
-        held.cache.last_pull_ms = self._clock.now_ms()
+        held.cache.pulled_at = Moment.now(self._clock)
         try:
             result = await self._pulls.pull(
                 PullRequest(

@@ -6,7 +6,7 @@ at its ends, so that each step costs the same however many wait. Hot: every cons
 
 An orderly consumer takes messages from the head, and then either commits them or puts them back; until then they count.
 
-Rule 1: no clock in here. Who calls says what time it is.
+Rule 1: no clock in here. Who calls says what time it is: by both clocks where a lease is at stake (see `moments`).
 Rule 2: a cache that is dropped is left to its workers; they see the flag and let the rest of their work lie.
 """
 
@@ -18,6 +18,7 @@ from itertools import islice
 from operator import lt
 from typing import Final
 
+from skyrocketmq.client.moments import Moment
 from skyrocketmq.model import MessageView, QueueOffset
 from skyrocketmq.wire.bodies_clients import ProcessQueueInfo
 
@@ -25,7 +26,7 @@ __all__ = ["MessageCache"]
 
 MIB: Final = 1024 * 1024
 LOCK_LIFE_MS: Final = 30_000  # how long a consumer trusts a lock; the broker keeps it for twice as long
-PULL_IDLE_MS: Final = 120_000  # a queue without a pull for so long is stuck, and begun anew
+PULL_IDLE_S: Final = 120.0  # a queue without a pull for so long is stuck, and begun anew
 
 
 class MessageCache:
@@ -35,31 +36,31 @@ class MessageCache:
         "_highest_offset",
         "_messages",
         "_order",
-        "_started_ms",
+        "_started_s",
         "_taken",
         "backlog_count",
         "body_bytes",
         "is_dropped",
         "is_locked",
         "last_consume_ms",
-        "last_lock_ms",
-        "last_pull_ms",
+        "locked_at",
+        "pulled_at",
         "unlock_attempt_count",
     )
 
-    def __init__(self, *, now_ms: int) -> None:
+    def __init__(self, now: Moment) -> None:
         self.body_bytes = 0  # of all unfinished messages, taken ones too
         self.backlog_count = 0  # messages of the queue that follow the last pull
         self.is_dropped = False
         self.is_locked = False
-        self.last_lock_ms = now_ms
-        self.last_pull_ms = now_ms
-        self.last_consume_ms = now_ms
+        self.locked_at = now
+        self.pulled_at = now
+        self.last_consume_ms = now.wall_ms
         self.unlock_attempt_count = 0
         self._order: deque[int] = deque()  # offsets, ascending; finished ones may still lie between the ends
         self._messages: dict[int, MessageView] = {}
         self._taken: dict[int, MessageView] = {}
-        self._started_ms: dict[int, int] = {}
+        self._started_s: dict[int, float] = {}
         self._highest_offset = -1
 
     # What is there ----------------------------------------------------------------------------------------------------
@@ -87,15 +88,16 @@ class MessageCache:
         """How far the first and the last waiting message are apart: one slow message must not let it grow for ever."""
         return self._order[-1] - self._order[0] if self._order else 0
 
-    def is_lock_expired(self, now_ms: int) -> bool:
-        return now_ms - self.last_lock_ms > LOCK_LIFE_MS
+    def is_lock_expired(self, now: Moment) -> bool:
+        return now.passed_ms(self.locked_at) > LOCK_LIFE_MS
 
-    def has_lock(self, now_ms: int) -> bool:
+    def has_lock(self, now: Moment) -> bool:
         """Whether the broker has confirmed the lock lately: nobody else reads the queue."""
-        return self.is_locked and not self.is_lock_expired(now_ms)
+        return self.is_locked and not self.is_lock_expired(now)
 
-    def is_pull_expired(self, now_ms: int) -> bool:
-        return now_ms - self.last_pull_ms > PULL_IDLE_MS
+    def is_pull_expired(self, now_s: float) -> bool:
+        """By monotonic time: a clock that is set forward makes no queue stuck."""
+        return now_s - self.pulled_at.monotonic_s > PULL_IDLE_S
 
     # In and out, concurrently -----------------------------------------------------------------------------------------
 
@@ -135,7 +137,7 @@ class MessageCache:
         known = self._messages
         if not known:
             return None
-        started, finish = self._started_ms, known.pop
+        started, finish = self._started_s, known.pop
         removed_bytes = 0
         for message in messages:
             offset = message.queue_offset
@@ -156,17 +158,17 @@ class MessageCache:
         """Whether the message is not finished."""
         return message.queue_offset in self._messages
 
-    def mark_started(self, messages: Iterable[MessageView], *, now_ms: int) -> None:
+    def mark_started(self, messages: Iterable[MessageView], *, now_s: float) -> None:
         """Note that a handler has begun with these messages."""
         for message in messages:
-            self._started_ms[message.queue_offset] = now_ms
+            self._started_s[message.queue_offset] = now_s
 
-    def find_overdue(self, *, now_ms: int, timeout_ms: int) -> MessageView | None:
-        """The first message, if a handler has had it for longer than `timeout_ms`: it holds up the offset."""
+    def find_overdue(self, *, now_s: float, timeout_s: float) -> MessageView | None:
+        """The first message, if a handler has had it for longer than `timeout_s`: it holds up the offset."""
         if not self._order:
             return None
-        started_ms = self._started_ms.get(self._order[0])
-        if started_ms is None or now_ms - started_ms <= timeout_ms:
+        started_s = self._started_s.get(self._order[0])
+        if started_s is None or now_s - started_s <= timeout_s:
             return None
         return self._messages[self._order[0]]
 
@@ -206,7 +208,7 @@ class MessageCache:
         self._order.clear()
         self._messages.clear()
         self._taken.clear()
-        self._started_ms.clear()
+        self._started_s.clear()
         self.body_bytes = 0
         self._highest_offset = -1
 
@@ -220,8 +222,8 @@ class MessageCache:
             commit_offset=commit_offset,
             dropped=self.is_dropped,
             last_consume_timestamp=self.last_consume_ms,
-            last_lock_timestamp=self.last_lock_ms,
-            last_pull_timestamp=self.last_pull_ms,
+            last_lock_timestamp=self.locked_at.wall_ms,
+            last_pull_timestamp=self.pulled_at.wall_ms,
             locked=self.is_locked,
             transaction_msg_count=len(self._taken),
             transaction_msg_min_offset=min(self._taken, default=0),

@@ -9,7 +9,6 @@ Rule 3: name servers do not talk to each other. That a topic is unknown is belie
 from __future__ import annotations
 
 import logging
-import random
 from typing import Final
 
 from skyrocketmq.client.settings import ClientSettings
@@ -17,7 +16,7 @@ from skyrocketmq.errors import ClientError, ConnectFailed, NetError, NoRoute, Pr
 from skyrocketmq.model import TopicRoute
 from skyrocketmq.net import Client
 from skyrocketmq.net.address_server import fetch_addresses
-from skyrocketmq.ports import Clock, Link
+from skyrocketmq.ports import Chance, Clock, Link
 from skyrocketmq.wire.bodies_routes import decode_cluster_info, decode_route
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
@@ -33,9 +32,7 @@ REFRESH_INTERVAL_S: Final = 120.0
 class NameServers:
     """The list of addresses, given or from the address server, and questions to them."""
 
-    def __init__(
-        self, settings: ClientSettings, client: Client, *, clock: Clock, link: Link, chance: random.Random
-    ) -> None:
+    def __init__(self, settings: ClientSettings, client: Client, *, clock: Clock, link: Link, chance: Chance) -> None:
         self._settings = settings
         self._client = client
         self._clock = clock
@@ -58,10 +55,7 @@ class NameServers:
         try:
             await self.refresh()
         except NetError as error:
-            raise ClientError(
-                f"no name servers: none were given, NAMESRV_ADDR is not set, and {error}; "
-                "pass namesrv='host:9876', or set NAMESRV_ADDR"
-            ) from error
+            raise ClientError(f"no name servers: {error}; pass namesrv='host:9876', or set NAMESRV_ADDR") from error
 
     async def refresh(self) -> None:
         """Ask the address server for the list; an empty answer changes nothing."""

@@ -20,7 +20,7 @@ from skyrocketmq.client.outgoing import MESSAGE_BYTES_MAX, Compression
 from skyrocketmq.client.requester import Requester
 from skyrocketmq.client.send_window import IN_FLIGHT_MAX, SendWindow
 from skyrocketmq.client.sending import Sender, SendOptions
-from skyrocketmq.client.settings import SharedOptions, settings_from
+from skyrocketmq.client.settings import Doors, SharedOptions, settings_from
 from skyrocketmq.client.sharing import join_producer, leave_producer
 from skyrocketmq.client.trace_sending import TracedSender
 from skyrocketmq.client.tracing import Tracer, trace_topic_of
@@ -60,14 +60,15 @@ class ProducerLife(ClientLife):
             raise IllegalArgument(f"retry_count_max = {retry_count_max} is below 0")
         super().__init__(group, kind="producer")
         self._settings = settings_from(namesrv, shared, environ=os.environ)
-        self._clock = shared.get("clock")
-        self._link = shared.get("link")
+        self._doors = Doors.of(shared)
         self._hooks = (*default_hooks, *shared.get("hooks", ()))
         self._on_connection_change = shared.get("on_connection_change")
         self._window = SendWindow(in_flight_max)
         self._timeout_s = send_timeout_s
         self._bytes_max = message_bytes_max
-        self._compressor = Compressor(Compression.checked(compress_from_bytes, compression, compress_level))
+        self._compressor = Compressor(
+            Compression.checked(compress_from_bytes, compression, compress_level), self._doors.machine
+        )
         self._options = SendOptions(
             retry_count_max=retry_count_max,
             retry_unsafe=retry_unsafe,
@@ -86,7 +87,7 @@ class ProducerLife(ClientLife):
 
     async def _open(self, opened: AsyncExitStack) -> None:
         """Brokers are connected to with the first message."""
-        instance = await join_producer(self, self._settings, clock=self._clock, link=self._link)
+        instance = await join_producer(self, self._settings, doors=self._doors)
         opened.push_async_callback(leave_producer, self, instance)
         opened.callback(instance.watch_connections(self._on_connection_change))
         self._instance = instance

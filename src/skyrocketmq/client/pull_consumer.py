@@ -30,7 +30,7 @@ from skyrocketmq.client.namespaces import Namespace
 from skyrocketmq.client.pulls import PullRequest, PullResult, Pulls
 from skyrocketmq.client.rebalance import Rebalancer
 from skyrocketmq.client.send_back import RETRY_COUNT_MAX, SendBack
-from skyrocketmq.client.settings import SharedOptions, settings_from
+from skyrocketmq.client.settings import Doors, SharedOptions, settings_from
 from skyrocketmq.client.sharing import join_consumer, leave_consumer
 from skyrocketmq.client.subscription import subscription_of
 from skyrocketmq.errors import ClientError, IllegalArgument
@@ -95,8 +95,7 @@ class PullConsumer(ClientLife):
         super().__init__(group, kind="consumer")
         self._settings = settings_from(namesrv, shared, environ=os.environ)
         self._names = Namespace(self._settings.namespace)
-        self._clock = shared.get("clock")
-        self._link = shared.get("link")
+        self._doors = Doors.of(shared)
         self._on_connection_change = shared.get("on_connection_change")
         self._topics = tuple(self._names.wrap(topic) for topic in topics)
         self._on_queues_changed = on_queues_changed
@@ -123,8 +122,7 @@ class PullConsumer(ClientLife):
             self._settings,
             keeps_name=self._broadcasting,
             is_stream=True,
-            clock=self._clock,
-            link=self._link,
+            doors=self._doors,
         )
         opened.push_async_callback(leave_consumer, self, instance)
         opened.callback(instance.watch_connections(self._on_connection_change))

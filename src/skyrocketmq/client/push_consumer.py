@@ -32,7 +32,7 @@ from skyrocketmq.client.local_offsets import LocalOffsets, local_offsets_root
 from skyrocketmq.client.message_selector import MessageSelector
 from skyrocketmq.client.push_member import PushMember
 from skyrocketmq.client.push_options import PushOptions
-from skyrocketmq.client.settings import SharedOptions, settings_from
+from skyrocketmq.client.settings import Doors, SharedOptions, settings_from
 from skyrocketmq.client.sharing import join_consumer, leave_consumer
 from skyrocketmq.client.start_offsets import ConsumeFrom, start_point_of
 from skyrocketmq.client.subscriptions import Subscriptions
@@ -107,8 +107,7 @@ class PushConsumer(ClientLife):
         check_client_group(group)
         super().__init__(group, kind="consumer")
         self._settings = settings_from(namesrv, shared, environ=os.environ)
-        self._clock = shared.get("clock")
-        self._link = shared.get("link")
+        self._doors = Doors.of(shared)
         self._hooks = (*default_hooks, *shared.get("hooks", ()))
         self._on_connection_change = shared.get("on_connection_change")
         self._disk = disk
@@ -181,7 +180,7 @@ class PushConsumer(ClientLife):
         """
         if handler is None:
             return lambda function: self.subscribe(topic, expression, function, sql=sql, batch=batch)
-        clock = self._clock or SystemClock()
+        clock = self._doors.clock or SystemClock()
         made = hooked_handler(handler_of(handler, batch=batch), self._hooks, group=self.group)
         self._subscriptions.add(topic, expression, sql=sql, handler=made, now_ms=clock.now_ms())
         self._subscriptions_changed()
@@ -205,15 +204,14 @@ class PushConsumer(ClientLife):
         if not self._subscriptions.wire_topics:
             raise IllegalArgument(f"the consumer {self.group} subscribes to nothing: call subscribe first")
         if not self._options.broadcasting:
-            clock = self._clock or SystemClock()
+            clock = self._doors.clock or SystemClock()
             self._subscriptions.add(retry_topic(self.group), now_ms=clock.now_ms())
         instance = await join_consumer(
             self,
             self._settings,
             keeps_name=self._options.broadcasting,
             is_stream=False,
-            clock=self._clock,
-            link=self._link,
+            doors=self._doors,
         )
         opened.push_async_callback(leave_consumer, self, instance)
         opened.callback(instance.watch_connections(self._on_connection_change))

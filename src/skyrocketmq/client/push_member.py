@@ -26,6 +26,7 @@ from skyrocketmq.client.handler_threads import HandlerThreads
 from skyrocketmq.client.held_queue import HeldQueue
 from skyrocketmq.client.instance import ClientInstance
 from skyrocketmq.client.local_offsets import LocalOffsets
+from skyrocketmq.client.moments import Moment
 from skyrocketmq.client.offset_gateway import BrokerOffsets
 from skyrocketmq.client.offset_store import OffsetStore, RemoteOffsets
 from skyrocketmq.client.push_options import PushOptions
@@ -68,7 +69,7 @@ class PushMember:
         self.offsets: OffsetStore = local_offsets or RemoteOffsets(BrokerOffsets(instance.calls, group))
         self.stats = ConsumeStats()
         self.held: dict[MessageQueue, HeldQueue] = {}
-        self.threads = HandlerThreads(options.concurrency, name=group)
+        self.threads = HandlerThreads(options.concurrency, name=group, machine=instance.machine)
         self.handlers = HandlerCalls(group, threads=self.threads, stats=self.stats, clock=clock)
         self.deliveries = Deliveries(subscriptions.find_handler, namespace=instance.settings.namespace)
         # A broadcasting member reads a copy of its own and needs no lock. Java's ask for one before the first message
@@ -252,11 +253,11 @@ class PushMember:
 
     def is_stuck(self, queue: MessageQueue) -> bool:
         cache = self.held[queue].cache
-        return cache.is_dropped or cache.is_pull_expired(self._clock.now_ms())
+        return cache.is_dropped or cache.is_pull_expired(self._clock.monotonic())
 
     async def take_over(self, queue: MessageQueue) -> bool:
         """Begin with a queue where its group left off; False if that cannot be done now."""
-        asked_ms = self._clock.now_ms()
+        asked_at = Moment.now(self._clock)
         if self._locks is not None and not await self._locks.lock(queue):
             return False
         self.offsets.forget(queue)
@@ -267,9 +268,9 @@ class PushMember:
         except MQError as error:
             logger.info("queue not begun", extra={"queue": str(queue), "reason": str(error)})
             return False
-        held = HeldQueue(queue, next_offset=offset, now_ms=self._clock.now_ms())
+        held = HeldQueue(queue, next_offset=offset, now=Moment.now(self._clock))
         held.cache.is_locked = self._options.orderly
-        held.cache.last_lock_ms = asked_ms
+        held.cache.locked_at = asked_at
         self.held[queue] = held
         held.pulling = self._loops.start(self._pulling.run(held), name=f"pull {queue}")
         self._watch(held.pulling)

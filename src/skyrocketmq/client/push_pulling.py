@@ -18,6 +18,7 @@ from skyrocketmq.client.deliveries import Deliveries
 from skyrocketmq.client.flow_control import FlowLimits, PullGate, pull_gate
 from skyrocketmq.client.held_queue import HeldQueue
 from skyrocketmq.client.instance import ClientInstance
+from skyrocketmq.client.moments import Moment
 from skyrocketmq.client.offset_store import OffsetStore
 from skyrocketmq.client.pulls import PullRequest, PullResult, Pulls, PullStatus
 from skyrocketmq.client.push_options import PushOptions
@@ -118,7 +119,7 @@ class PushPulling:
                 await self._clock.sleep(wait_s)
 
     async def _wait(self, held: HeldQueue, gate: PullGate) -> None:
-        held.cache.last_pull_ms = self._clock.now_ms()  # it is not stuck, it has to wait
+        held.cache.pulled_at = Moment.now(self._clock)  # it is not stuck, it has to wait
         seconds = (gate.wait_ms or 0) / 1000
         if gate in CACHE_FULL:
             await held.wait_for_room(self.limits.queue_count_max * 3 // 4, seconds, clock=self._clock)
@@ -133,7 +134,7 @@ class PushPulling:
         """One request and what follows from its answer; how long to wait before the next."""
         started = self._clock.monotonic()
         held.error = None
-        held.cache.last_pull_ms = self._clock.now_ms()
+        held.cache.pulled_at = Moment.now(self._clock)
         try:
             result = await self._pulls.pull(self._request(held, subscription))
         except MQError as error:

@@ -8,7 +8,6 @@ Rule 3: a reply counts even if the send has failed meanwhile: the request was st
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
@@ -46,7 +45,7 @@ class Requester:
 
     async def ask(self, message: Message, send: Send, *, wire_topic: str, timeout_s: float) -> MessageView:
         """Send a message as a request by `send`; its reply. Raises `RequestTimeout`, or what the send raised."""
-        correlation_id = str(uuid.uuid4())
+        correlation_id = str(self._instance.chance.uuid())
         replies = self._instance.replies
         request = request_message(
             message, correlation_id=correlation_id, client_id=self._instance.client_id, timeout_s=timeout_s

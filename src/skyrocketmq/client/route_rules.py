@@ -2,16 +2,19 @@
 
 Rule 1: a producer writes to queues that have the write permission and whose broker has a master.
 Rule 2: a consumer reads from queues that have the read permission; a slave is enough.
-Rule 3: an ordered topic (`broker-a:4;broker-b:4`) has exactly the queues that its setting names, for producers.
+Rule 3: a route is what somebody said: whatever its numbers are, no more queues are made of it than a client can hold.
+Rule 4: an ordered topic (`broker-a:4;broker-b:4`) has exactly the queues that its setting names, for producers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from itertools import islice
 
 import msgspec
 
-from skyrocketmq.model import MASTER_ID, MessageQueue, QueueData, TopicRoute
+from skyrocketmq.model import MASTER_ID, QUEUE_COUNT_MAX, MessageQueue, QueueData, TopicRoute
 from skyrocketmq.model.names import PERM_READ, PERM_WRITE
 
 __all__ = [
@@ -28,6 +31,8 @@ __all__ = [
 Addresses = Mapping[int, str]  # of one broker name, by broker id
 
 VIP_PORT_STEP = 2
+TOPIC_QUEUES_MAX = 4 * QUEUE_COUNT_MAX
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 
 def writable_queues(topic: str, route: TopicRoute) -> tuple[MessageQueue, ...]:
@@ -35,31 +40,36 @@ def writable_queues(topic: str, route: TopicRoute) -> tuple[MessageQueue, ...]:
     if route.order_topic_conf:
         return _ordered_queues(topic, route.order_topic_conf)
     with_master = {broker.broker_name for broker in route.broker_datas if broker.master_address}
-    return tuple(
-        MessageQueue(topic, data.broker_name, queue_id)
-        for data in sorted(route.queue_datas, key=_broker_name)
-        if data.perm & PERM_WRITE and data.broker_name in with_master
-        for queue_id in range(data.write_queue_nums)
+    return _queues(
+        topic,
+        (
+            (data.broker_name, data.write_queue_nums)
+            for data in sorted(route.queue_datas, key=_broker_name)
+            if data.perm & PERM_WRITE and data.broker_name in with_master
+        ),
     )
 
 
 def _ordered_queues(topic: str, setting: str) -> tuple[MessageQueue, ...]:
-    queues: list[MessageQueue] = []
-    for part in setting.split(";"):
-        name, _, number = part.rpartition(":")
-        if name and number.isascii() and number.isdigit():
-            queues += [MessageQueue(topic, name, queue_id) for queue_id in range(int(number))]
-    return tuple(queues)
+    parts = (part.rpartition(":") for part in setting.split(";"))
+    counts = ((name, int(number)) for name, _, number in parts if name and _WHOLE_NUMBER.fullmatch(number))
+    return _queues(topic, counts)
 
 
 def readable_queues(topic: str, route: TopicRoute) -> tuple[MessageQueue, ...]:
     """The queues that the consumers of a group divide."""
-    return tuple(
-        MessageQueue(topic, data.broker_name, queue_id)
-        for data in sorted(route.queue_datas, key=_broker_name)
-        if data.perm & PERM_READ
-        for queue_id in range(data.read_queue_nums)
+    readable = (data for data in sorted(route.queue_datas, key=_broker_name) if data.perm & PERM_READ)
+    return _queues(topic, ((data.broker_name, data.read_queue_nums) for data in readable))
+
+
+def _queues(topic: str, counts: Iterable[tuple[str, int]]) -> tuple[MessageQueue, ...]:
+    """The queues of a topic by broker name; a broker has at most `QUEUE_COUNT_MAX`, a topic `TOPIC_QUEUES_MAX`."""
+    queues = (
+        MessageQueue(topic, broker_name, queue_id)
+        for broker_name, count in counts
+        for queue_id in range(min(count, QUEUE_COUNT_MAX))
     )
+    return tuple(islice(queues, TOPIC_QUEUES_MAX))
 
 
 def _broker_name(data: QueueData) -> str:

@@ -4,7 +4,8 @@ Rule 1: what was once learnt stays until something else is learnt. A name server
         topic because its brokers are down, takes nothing away.
 Rule 2: a topic that somebody uses is refreshed every 30 s. One that is unsettled (unknown, taken from the template of
         automatic creation, or short of a broker that it had) is looked after more often, every second at first, so that
-        a broker that comes back is in use again soon. One that was only suspected is settled after half a minute.
+        a broker that comes back is in use again soon. One that was only suspected, or that has just become known (its
+        brokers register it one after the other), is settled after half a minute.
 Rule 3: one question a topic at a time, however many wait for its answer.
 """
 
@@ -12,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -28,7 +28,7 @@ from skyrocketmq.client.route_rules import (
 from skyrocketmq.errors import MQError, NoRoute, own_copy
 from skyrocketmq.model import MASTER_ID, MessageQueue, TopicRoute
 from skyrocketmq.net.tasks import Tasks
-from skyrocketmq.ports import Clock
+from skyrocketmq.ports import Chance, Clock
 
 __all__ = ["UNSETTLED_INTERVAL_S", "Routes"]
 
@@ -134,11 +134,11 @@ class Routes:
     def master(self, broker_name: str) -> str | None:
         return self._addresses.get(broker_name, {}).get(MASTER_ID)
 
-    def any_broker(self, topic: str, chance: random.Random) -> str | None:
+    def any_broker(self, topic: str, chance: Chance) -> str | None:
         """The address of some broker of a topic."""
         return next(iter(self.any_brokers(topic, chance)), None)
 
-    def any_brokers(self, topic: str, chance: random.Random) -> list[str]:
+    def any_brokers(self, topic: str, chance: Chance) -> list[str]:
         """One address of each broker of a topic, in any order: its master's, else that of one of its slaves."""
         route = self._routes.get(topic)
         brokers = [broker for broker in route.broker_datas if broker.broker_addrs] if route else []
@@ -248,10 +248,11 @@ class Routes:
         brokers_before = addresses_of(before).keys() if before is not None else frozenset[str]()
         missing_before = self._missing.get(topic, frozenset[str]())
         missing = self._missing[topic] = (missing_before | brokers_before) - addresses_of(route).keys()
-        if not missing or missing - missing_before:
-            self._unsettled.pop(topic, None)
-        if missing:
-            self._unsettle(topic)  # and if it is short of one more, from now on
+        is_new = before is None and topic in self._unsettled
+        if missing_before and not missing:
+            del self._unsettled[topic]
+        elif is_new or missing - missing_before:
+            self._unsettled[topic] = self._clock.monotonic()
         logger.info("route changed", extra={"topic": topic, "brokers": sorted(addresses_of(route))})
         for listener in list(self.listeners):
             listener(topic)

@@ -7,7 +7,6 @@ what the caller passed along, an order number say. Equal arguments give the same
 
 from __future__ import annotations
 
-import random
 import struct
 from collections.abc import Callable, Collection, Sequence
 from itertools import count
@@ -18,9 +17,12 @@ from skyrocketmq.client.allocation import machine_room_of
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model import Message, MessageQueue
 from skyrocketmq.model.numbers import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
+from skyrocketmq.ports import SystemChance
 from skyrocketmq.wire.java import string_hash
 
 __all__ = ["QueueSelector", "java_hash", "select_by_hash", "select_by_machine_room", "select_random"]
+
+_chance = SystemChance()
 
 
 class QueueSelector(Protocol):
@@ -39,7 +41,7 @@ def select_random(
     message: Message,
     arg: object,
     *,
-    pick: Callable[[Sequence[MessageQueue]], MessageQueue] = random.choice,
+    pick: Callable[[Sequence[MessageQueue]], MessageQueue] = _chance.choice,
 ) -> MessageQueue:
     return pick(queues)
 

@@ -13,11 +13,13 @@ from typing import Final
 
 from skyrocketmq.client.instance import INNER_PRODUCER_GROUP, ClientInstance
 from skyrocketmq.client.outgoing import Compression, compressed, pack_message
+from skyrocketmq.client.send_result import SendStatus
 from skyrocketmq.client.sending import Sender, SendOptions
 from skyrocketmq.errors import ConnectionLost, MQError, RequestTimeout
 from skyrocketmq.model import Message, MessageView
 from skyrocketmq.model import properties as names
 from skyrocketmq.model.names import retry_topic, with_namespace
+from skyrocketmq.model.numbers import INT32_MAX
 
 __all__ = ["RETRY_COUNT_MAX", "SendBack"]
 
@@ -27,7 +29,9 @@ RETRY_COUNT_MAX: Final = 16  # attempts of a message before it goes to the dead 
 COPY_DELAY_LEVEL: Final = 3  # of the first copy, one more for each attempt: 10 s, 30 s, 1 min
 COPY_TIMEOUT_S: Final = 3.0
 ANSWER_LOST: Final = (RequestTimeout, ConnectionLost)  # the broker may have done what it was asked for
-LEFT_OUT: Final = frozenset({names.TRAN_MSG, names.MIN_OFFSET, names.MAX_OFFSET, names.CONSUME_START_TIME})
+LEFT_OUT: Final = frozenset(
+    {names.TRAN_MSG, names.MIN_OFFSET, names.MAX_OFFSET, names.CONSUME_START_TIME, names.HANDED_BACK}
+)
 
 
 class SendBack:
@@ -49,7 +53,8 @@ class SendBack:
                 await self._ask(message, delay_level)
         except MQError as error:
             logger.info("message not handed back", extra={"message_id": message.msg_id, "reason": str(error)})
-            return await self.send_copy(message, reconsume_times=message.reconsume_times + 1)
+            count = message.reconsume_times + 1
+            return await self.send_copy(message, reconsume_times=count, asked_level=delay_level)
         return True
 
     async def _ask(self, message: MessageView, delay_level: int) -> None:
@@ -62,28 +67,38 @@ class SendBack:
             unit_mode=self._instance.settings.unit_mode,
         )
 
-    async def send_copy(self, message: MessageView, *, reconsume_times: int) -> bool:
+    async def send_copy(self, message: MessageView, *, reconsume_times: int, asked_level: int | None = None) -> bool:
         """Send the message to the retry topic, as one that has been tried so often; False if no broker took it.
 
-        One that has been tried as often as it may is moved to the dead letters by the broker.
+        One that has been tried as often as it may is moved to the dead letters by the broker. `asked_level`: the broker
+        was asked to do the same, with this delay, and may have done it.
         """
         try:
-            copy = self._copy(message, reconsume_times)
+            copy = self._copy(message, reconsume_times, asked_level)
             outgoing = pack_message(copy, ids=self._instance.ids, now_ms=self._instance.clock.now_ms())
             compressed(outgoing, Compression())
-            await self._sender.send(outgoing, timeout_s=COPY_TIMEOUT_S, topic=copy.topic)
+            sent = await self._sender.send(outgoing, timeout_s=COPY_TIMEOUT_S, topic=copy.topic)
         except MQError as error:
             logger.warning("message not sent for retry", extra={"message_id": message.msg_id, "reason": str(error)})
             return False
+        if sent.status is SendStatus.FLUSH_DISK_TIMEOUT:
+            # The disk may never have it. To keep the message costs a second attempt, to believe it may cost all.
+            logger.warning("message sent for retry may be lost", extra={"message_id": message.msg_id})
+            return False
         return True
 
-    def _copy(self, message: MessageView, reconsume_times: int) -> Message:
+    def _copy(self, message: MessageView, reconsume_times: int, asked_level: int | None) -> Message:
         properties = {name: value for name, value in message.properties.items() if name not in LEFT_OUT}
         topic = with_namespace(message.topic, namespace=self._instance.settings.namespace)
         properties.setdefault(names.RETRY_TOPIC, topic)
         # As the broker does it: the place of the first copy, by which it knows the message again.
         properties.setdefault(names.ORIGIN_MESSAGE_ID, message.offset_msg_id)
         properties[names.RECONSUME_TIME] = str(reconsume_times)
-        properties[names.MAX_RECONSUME_TIMES] = str(self._retry_count_max)
+        # Brokers take a copy for dead whose count has reached the limit. That of a message which was to be handed back
+        # counts the attempt to come; that of an orderly member, which has used up its attempts, does not.
+        counts_ahead = asked_level is not None
+        properties[names.MAX_RECONSUME_TIMES] = str(min(self._retry_count_max + counts_ahead, INT32_MAX))
         properties[names.DELAY] = str(COPY_DELAY_LEVEL + message.reconsume_times)
+        if asked_level is not None and asked_level >= 0:
+            properties[names.HANDED_BACK] = f"{message.log_offset}/{asked_level} {message.queue.broker_name}"
         return Message(retry_topic(self._group), message.body, flag=message.flag, system_properties=properties)

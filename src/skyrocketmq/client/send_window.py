@@ -42,7 +42,7 @@ class SendWindow:
         self._free_count = checked_window(in_flight_max)
         self._waiting: deque[asyncio.Future[None]] = deque()  # only while nothing is free
         self._is_closing = False
-        self._tasks: set[asyncio.Task[SendResult]] = set()
+        self._tasks: dict[asyncio.Task[SendResult], None] = {}
         self._errors: deque[Exception] = deque(maxlen=in_flight_max)  # the last ones: it may be that nobody flushes
         self._failed_count = 0  # since the last flush, as the next
         self._begun_count = 0
@@ -60,7 +60,7 @@ class SendWindow:
         else:
             await self._wait_for_room()
         task = asyncio.get_running_loop().create_task(send())
-        self._tasks.add(task)
+        self._tasks[task] = None
         self._begun_count += 1
         task.add_done_callback(self._ended)
         return task
@@ -87,7 +87,7 @@ class SendWindow:
         self._free_count += 1
 
     def _ended(self, task: asyncio.Task[SendResult]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         self._free_place()
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception):
@@ -102,14 +102,14 @@ class SendWindow:
             if not place.done():
                 place.set_exception(closing_error())
         while self._tasks:
-            await asyncio.wait(set(self._tasks))
+            await asyncio.wait(list(self._tasks))
         if self._failed_count:
             logger.warning("messages not sent", extra={"count": self._failed_count, "reason": str(self._errors[-1])})
 
     async def flush(self) -> None:
         """Wait for all that is under way now; raises an `ExceptionGroup` if some have failed since the last flush."""
         if self._tasks:
-            await asyncio.wait(set(self._tasks))
+            await asyncio.wait(list(self._tasks))
         text = f"{self._failed_count} of {self._begun_count} messages were not sent"
         errors = list(self._errors)
         self._errors.clear()

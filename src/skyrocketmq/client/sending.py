@@ -4,7 +4,8 @@
 |---|---|
 | stored | the result |
 | stored, less safely than asked | the result; another attempt first, if the producer wants that |
-| no connection, no answer, broker unknown | another attempt, on another broker if there is one |
+| no connection, broker unknown | the next broker; where all refuse, wait a little until time is up: nothing was sent |
+| no answer | another attempt, on another broker if there is one |
 | refused with a code that another broker may not have | the same |
 | refused because the broker is busy | wait a little, then once more; such refusals are not counted, time ends them |
 | refused otherwise | the error |
@@ -127,7 +128,7 @@ class Sender:
                     remaining_s = deadline - clock.monotonic()
                     choice = self._choices[outgoing.topic]
                 if self._avoids_slow:
-                    target = choice.choose_healthy(queues, self._faults, now_ms=clock.now_ms(), avoid_broker=avoid)
+                    target = choice.choose_healthy(queues, self._faults, now_ms=self._now_ms(), avoid_broker=avoid)
                 else:
                     target = choice.choose(queues, avoid_broker=avoid)
             attempts_left -= 1
@@ -149,8 +150,15 @@ class Sender:
                 if error.code not in RETRIED_CODES:
                     break
             except NetError as error:
+                was_tried = any(name == target.broker_name for name, _ in errors)
                 errors.append((target.broker_name, error))
                 self._routes.suspect(outgoing.topic)
+                if queue is None and self._options.retry_count_max and isinstance(error, ConnectFailed):
+                    # Nothing was sent, so it is no attempt. Where every broker refuses, one may be back in time.
+                    attempts_left += 1
+                    if was_tried:
+                        busy_count += 1
+                        await self._wait_while_busy(busy_count, deadline)
             else:
                 if result.is_ok or not self._options.retry_unsafe or not attempts_left:
                     return result
@@ -172,7 +180,7 @@ class Sender:
     def _choose(self, topic: str, queues: Sequence[MessageQueue]) -> MessageQueue:
         choice = self._choices[topic]
         if self._avoids_slow:
-            return choice.choose_healthy(queues, self._faults, now_ms=self._clock.now_ms())
+            return choice.choose_healthy(queues, self._faults, now_ms=self._now_ms())
         return choice.choose(queues)
 
     async def _request_timed(self, broker_name: str, address: str, frame: Frame, timeout_s: float) -> Frame:
@@ -188,7 +196,11 @@ class Sender:
 
     def _note(self, broker_name: str, started: float, *, is_failed: bool) -> None:
         latency_ms = (self._clock.monotonic() - started) * 1000
-        self._faults.record(broker_name, latency_ms=latency_ms, is_failed=is_failed, now_ms=self._clock.now_ms())
+        self._faults.record(broker_name, latency_ms=latency_ms, is_failed=is_failed, now_ms=self._now_ms())
+
+    def _now_ms(self) -> int:
+        """For the table of faults: not the time of day, which may be set."""
+        return round(self._clock.monotonic() * 1000)
 
     def _address(self, queue: MessageQueue) -> str:
         address = self._routes.master(queue.broker_name)

@@ -15,12 +15,13 @@ from typing import Final, TypedDict
 
 from skyrocketmq.client.connection_changes import ConnectionListener
 from skyrocketmq.client.hooks import ClientHook
+from skyrocketmq.config import DEFAULT_NAMESRV
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.net import ClientTls, parse_address
-from skyrocketmq.net.address_server import DEFAULT_DOMAIN, DEFAULT_SUBGROUP, address_server_url
-from skyrocketmq.ports import Clock, Link
+from skyrocketmq.net.address_server import DEFAULT_SUBGROUP, address_server_url
+from skyrocketmq.ports import Chance, Clock, Link, Machine
 
-__all__ = ["AUTOMATIC_INSTANCE", "ClientSettings", "Credentials", "SharedOptions", "settings_from"]
+__all__ = ["AUTOMATIC_INSTANCE", "ClientSettings", "Credentials", "Doors", "SharedOptions", "settings_from"]
 
 ACCESS_KEY_VARIABLE: Final = "ROCKETMQ_ACCESS_KEY"
 SECRET_KEY_VARIABLE: Final = "ROCKETMQ_SECRET_KEY"
@@ -42,7 +43,7 @@ class Credentials:
 class SharedOptions(TypedDict, total=False):
     """Keyword arguments of every client. Times are seconds.
 
-    `clock` and `link` are for tests: `skyrocketmq.testing` has a clock that jumps and a link that breaks.
+    The last four are for tests: `skyrocketmq.testing` has a clock that jumps, a link that breaks, whole simulations.
     """
 
     credentials: Credentials | None  # without it, those of the environment: ROCKETMQ_ACCESS_KEY, ROCKETMQ_SECRET_KEY
@@ -54,7 +55,7 @@ class SharedOptions(TypedDict, total=False):
     tls: ClientTls | bool
     vip_channel: bool  # use the brokers' second port where the family does
     binary_headers: bool  # the family's binary headers instead of JSON
-    address_server: str  # host, or host:port, of the page that lists the name servers
+    address_server: str  # host, or host:port, of the page that lists the name servers; asked if none are given
     poll_name_server_interval_s: float
     heartbeat_interval_s: float
     persist_offsets_interval_s: float
@@ -63,13 +64,29 @@ class SharedOptions(TypedDict, total=False):
     on_connection_change: ConnectionListener | None  # called on the loop when a connection is made or lost
     clock: Clock
     link: Link
+    chance: Chance
+    machine: Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """The ports that a client was given; None means the real one, which all clients of a process share."""
+
+    clock: Clock | None = None
+    link: Link | None = None
+    chance: Chance | None = None
+    machine: Machine | None = None
+
+    @classmethod
+    def of(cls, options: SharedOptions) -> Doors:
+        return cls(options.get("clock"), options.get("link"), options.get("chance"), options.get("machine"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
     """The settings of one client, complete. Equal ones mean: the same cluster, in the same way."""
 
-    namesrv: tuple[str, ...] = ()  # empty: ask the address server
+    namesrv: tuple[str, ...] = ()  # empty: ask the address server, if one is named
     credentials: Credentials | None = None
     namespace: str = ""
     instance_name: str = AUTOMATIC_INSTANCE
@@ -101,8 +118,10 @@ def settings_from(
     """The settings that these arguments and this environment mean; `IllegalArgument` for what cannot be."""
     _check_names(options)
     given = namesrv if namesrv else environ.get("NAMESRV_ADDR", "")
-    addresses = _split_addresses(given)
     unit = options.get("unit_name", "")
+    # Apache's clients ask a host of Alibaba's where nothing is said. Nobody is asked here who was not named.
+    page = options.get("address_server") or environ.get("ROCKETMQ_NAMESRV_DOMAIN") or ""
+    addresses = _split_addresses(given or ("" if page else DEFAULT_NAMESRV))
     tls = options.get("tls", False)
     return ClientSettings(
         namesrv=addresses,
@@ -115,11 +134,8 @@ def settings_from(
         tls=(ClientTls() if tls else None) if isinstance(tls, bool) else tls,
         vip_channel=options.get("vip_channel", False),
         binary_headers=options.get("binary_headers", environ.get("ROCKETMQ_SERIALIZE_TYPE") == "ROCKETMQ"),
-        address_server_url=address_server_url(
-            options.get("address_server") or environ.get("ROCKETMQ_NAMESRV_DOMAIN", DEFAULT_DOMAIN),
-            environ.get("ROCKETMQ_NAMESRV_DOMAIN_SUBGROUP", DEFAULT_SUBGROUP),
-            unit=unit,
-        ),
+        address_server_url=page
+        and address_server_url(page, environ.get("ROCKETMQ_NAMESRV_DOMAIN_SUBGROUP", DEFAULT_SUBGROUP), unit=unit),
         poll_name_server_interval_s=_checked_seconds("poll_name_server_interval_s", options, 30.0),
         heartbeat_interval_s=_checked_seconds("heartbeat_interval_s", options, 30.0),
         persist_offsets_interval_s=_checked_seconds("persist_offsets_interval_s", options, 5.0),

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from skyrocketmq.client.identity import is_automatic
 from skyrocketmq.client.instance import ClientInstance
 from skyrocketmq.client.members import ConsumerMember, ProducerMember
-from skyrocketmq.client.settings import AUTOMATIC_INSTANCE, ClientSettings
-from skyrocketmq.ports import Clock, Link, SystemClock, TcpLink
+from skyrocketmq.client.settings import AUTOMATIC_INSTANCE, ClientSettings, Doors
 
 __all__ = ["join_consumer", "join_producer", "leave_consumer", "leave_producer"]
 
@@ -29,19 +28,16 @@ class _Key:
     settings: ClientSettings
     keeps_name: bool  # broadcasting: the id must be the same after a restart
     is_stream: bool
-    clock: Clock | None
-    link: Link | None
+    doors: Doors
 
 
 _instances: dict[_Key, list[ClientInstance]] = {}
 _user_counts: dict[ClientInstance, int] = {}
 
 
-async def join_producer(
-    producer: ProducerMember, settings: ClientSettings, *, clock: Clock | None, link: Link | None
-) -> ClientInstance:
+async def join_producer(producer: ProducerMember, settings: ClientSettings, *, doors: Doors) -> ClientInstance:
     """The instance that a producer uses from now on."""
-    key = _Key(asyncio.get_running_loop(), settings, False, False, clock, link)
+    key = _Key(asyncio.get_running_loop(), settings, False, False, doors)
     instance = _find(key, producer, is_consumer=False)
     instance.add_producer(producer)
     return await _open(key, instance, producer)
@@ -53,11 +49,10 @@ async def join_consumer(
     *,
     keeps_name: bool,
     is_stream: bool,
-    clock: Clock | None,
-    link: Link | None,
+    doors: Doors,
 ) -> ClientInstance:
     """The instance that a consumer uses from now on. `keeps_name`: the client id may not change from start to start."""
-    key = _Key(asyncio.get_running_loop(), settings, keeps_name, is_stream, clock, link)
+    key = _Key(asyncio.get_running_loop(), settings, keeps_name, is_stream, doors)
     instance = _find(key, consumer, is_consumer=True)
     instance.add_consumer(consumer)
     return await _open(key, instance, consumer)
@@ -85,8 +80,7 @@ def _find(key: _Key, member: ProducerMember | ConsumerMember, *, is_consumer: bo
         key.settings,
         instance_name=name,
         is_stream=key.is_stream,
-        clock=key.clock or SystemClock(),
-        link=key.link or TcpLink(),
+        doors=key.doors,
     )
     candidates.append(instance)
     return instance

@@ -24,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import AsyncExitStack
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, Final
@@ -93,8 +93,8 @@ class TransactionProducer(Producer):
         self._check = check
         self._check_count_max = check_count_max
         self._thread_count = thread_count
-        self._threads: ThreadPoolExecutor | None = None
-        self._checks: set[asyncio.Task[None]] = set()
+        self._threads: Executor | None = None
+        self._checks: dict[asyncio.Task[None], None] = {}
         self._checking = asyncio.Semaphore(check_count_max)
 
     async def _open(self, opened: AsyncExitStack) -> None:
@@ -182,7 +182,7 @@ class TransactionProducer(Producer):
         else:
             self._started()  # a closed producer would leave the threads behind
             if self._threads is None:
-                self._threads = ThreadPoolExecutor(self._thread_count, thread_name_prefix="transaction")
+                self._threads = self._started()[0].machine.executor(self._thread_count, name="transaction")
             running = asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
             try:
                 outcome = await running
@@ -203,8 +203,8 @@ class TransactionProducer(Producer):
             logger.warning("too many transactions to check, the broker asks again", extra={"group": self.group})
         else:
             task = asyncio.get_running_loop().create_task(self._answer(self._check, asked, message, connection))
-            self._checks.add(task)
-            task.add_done_callback(self._checks.discard)
+            self._checks[task] = None
+            task.add_done_callback(self._checks.pop)
 
     async def _answer(
         self, check: Check, asked: CheckTransactionStateHeader, message: MessageView, connection: Connection

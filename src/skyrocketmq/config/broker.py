@@ -12,8 +12,10 @@ from pathlib import Path
 
 from skyrocketmq.config.fields import GIB, Section, conf, part
 from skyrocketmq.config.ignored import IgnoredBrokerKeys
+from skyrocketmq.config.limits import LimitsConfig
 from skyrocketmq.config.machine import host_name, local_address
 from skyrocketmq.config.remoting import ClientConfig, ServerConfig
+from skyrocketmq.config.replication import ReplicationPortConfig
 from skyrocketmq.config.store import BrokerRole, StoreConfig
 from skyrocketmq.config.tls import TlsConfig, TlsMode
 from skyrocketmq.errors import ConfigError
@@ -50,12 +52,14 @@ class BrokerConfig(Section, title="broker"):
         factory=local_address,
         default_text="the machine's address",
         doc="address that clients are told to connect to",
+        reserved=True,
     )
     ha_ip: str = conf(
         "brokerIP2",
         factory=local_address,
         default_text="the machine's address",
         doc="address that slaves are told to connect to",
+        reserved=True,
     )
     broker_name: str = conf(
         "brokerName",
@@ -206,18 +210,21 @@ class BrokerConfig(Section, title="broker"):
         "fetchNamesrvAddrByAddressServer",
         default=False,
         doc="ask the address server for name servers every 2 minutes, if namesrvAddr is not set",
+        reserved=True,
     )
     address_server_domain: str = conf(
         "rmqAddressServerDomain",
         default="jmenv.tbsite.net",
         doc="host of the address server; port 8080 unless it names another",
         aliases=("rocketmq.namesrv.domain",),
+        reserved=True,
     )
     address_server_sub_group: str = conf(
         "rmqAddressServerSubGroup",
         default="nsaddr",
         doc="last part of the address server's path",
         aliases=("rocketmq.namesrv.domain.subgroup",),
+        reserved=True,
     )
     register_timeout_ms: int = conf(
         "registerBrokerTimeoutMills", default=6000, doc="how long a registration may take", at_least=1
@@ -272,19 +279,51 @@ class BrokerConfig(Section, title="broker"):
     )
 
     # access control, statistics, logs
-    acl_enable: bool = conf("aclEnable", default=False, doc="check the signature and permissions of requests")
+    acl_enable: bool = conf(
+        "aclEnable",
+        default=False,
+        doc="check the signature and permissions of requests",
+        reserved=True,
+    )
     acl_file: Path = conf(
         "rocketmq.acl.plain.file",
         default=Path("conf/plain_acl.yml"),
         doc="accounts and permissions; a relative path is looked for in rocketmqHome and beside the config file",
     )
+    acl_white_address_spares_permissions: bool = conf(
+        "aclWhiteAddressSparesPermissions",
+        default=False,
+        doc="ours: from its whiteRemoteAddress an account may use every topic and group, as at Apache's brokers",
+        reserved=True,
+    )
+    acl_requests_in_plain_text: bool = conf(
+        "aclRequestsInPlainText",
+        default=False,
+        doc="ours: take requests about accounts from other machines without TLS; never answer them with secrets",
+        reserved=True,
+    )
+    acl_answers_secrets: bool = conf(
+        "aclAnswersSecrets",
+        default=False,
+        doc="ours: the list of accounts (54) has their secrets, where the connection is encrypted",
+        reserved=True,
+    )
+    access_key: str = conf(
+        "brokerAccessKey",
+        default="",
+        doc="ours: account with which the broker signs what it asks name servers and its master",
+        reserved=True,
+    )
+    secret_key: str = conf("brokerSecretKey", default="", doc="ours: secret of that account", secret=True)
     detail_stats: bool = conf("enableDetailStat", default=True, doc="statistics for each queue too", changeable=True)
     delete_unused_stats: bool = conf(
         "autoDeleteUnusedStats", default=False, doc="drop the statistics of deleted topics and groups", changeable=True
     )
     isolate_logs: bool = conf("isolateLogEnable", default=False, doc="a directory below --log-dir for each broker")
 
+    limits: LimitsConfig = part(LimitsConfig)
     store: StoreConfig = part(StoreConfig)
+    replication_port: ReplicationPortConfig = part(ReplicationPortConfig)
     server: ServerConfig = part(lambda: ServerConfig(listen_port=BROKER_PORT))
     client: ClientConfig = part(ClientConfig)
     tls: TlsConfig = part(TlsConfig)
@@ -298,11 +337,14 @@ class BrokerConfig(Section, title="broker"):
                 "SYNC_MASTER with slaves"
             )
         check_addresses("namesrvAddr", self.namesrv_addresses)
+        if bool(self.access_key) != bool(self.secret_key):
+            raise ConfigError("brokerAccessKey and brokerSecretKey go together: set both or neither")
         assert self.store.delay_levels_ms is not None  # reading the levels raises what is wrong with them
         broker_id, warnings = _broker_id(self)
         store = replace(self.store, ha_listen_port=_ha_port(self.server.listen_port))
         client = self.client if "useTLS" in given else replace(self.client, use_tls=_uses_tls(self.tls, given))
-        return replace(self, broker_id=broker_id, store=store, client=client), warnings
+        _, about_tls = self.tls.settled(given)
+        return replace(self, broker_id=broker_id, store=store, client=client), (*warnings, *about_tls)
 
 
 def check_addresses(key: str, addresses: Sequence[str]) -> None:

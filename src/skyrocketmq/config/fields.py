@@ -70,6 +70,7 @@ class Declaration:
     multiple_of: int
     separator: str
     secret: bool
+    reserved: bool
 
 
 def conf(
@@ -90,6 +91,7 @@ def conf(
     multiple_of: int = 1,
     separator: str = ";",
     secret: bool = False,
+    reserved: bool = False,
 ) -> T:
     """Declare a field of a `Section`.
 
@@ -97,7 +99,7 @@ def conf(
     server runs. `unused` says why a key of Apache's has no effect here. `aliases` are other spellings of the key,
     `environment` the variables that set its default at Apache. `long` allows 64-bit numbers where Apache does. A number
     outside `at_least`..`at_most` is an error, outside `clamp` it is moved to the nearer end, and it is rounded up to a
-    `multiple_of`. A `secret` is never shown.
+    `multiple_of`. A `secret` is never shown. No request changes what is `reserved`: see `Key.is_reserved`.
     """
     declared = Declaration(
         key=key,
@@ -113,6 +115,7 @@ def conf(
         multiple_of=multiple_of,
         separator=separator,
         secret=secret,
+        reserved=reserved,
     )
     make_field: Any = dataclasses.field  # its overloads want one of the two defaults, never both
     field: T = make_field(default=default, default_factory=factory, repr=not secret, metadata={_METADATA: declared})
@@ -180,6 +183,14 @@ class Key:
         """The variables that set this key: `SKYROCKETMQ_LISTEN_PORT`, and for Java's system properties `TLS_ENABLE`."""
         system = tuple(upper_snake(name) for name in self.names if "." in name)
         return (*("SKYROCKETMQ_" + upper_snake(name) for name in self.names), *system)
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether only whoever has the machine may change it: what is declared so, and by its nature every path, every
+        secret and every system property of Apache's (a key with dots), unless it takes effect while running."""
+        declared = self.declared
+        by_nature = self.kind is Path or declared.secret or "." in declared.key
+        return declared.reserved or (by_nature and not declared.changeable)
 
     @property
     def has_bounds(self) -> bool:

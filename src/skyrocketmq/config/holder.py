@@ -4,8 +4,8 @@ Rule 1: a change is all or nothing. It is checked whole, written to the file, an
 Rule 2: readers take `holder.current` each time they need a value, and keep it no longer than one request.
 Rule 3: a key that takes effect at a start only is taken too: it goes to the file, `current` keeps what is in effect,
 and `pending` tells of it until the next start.
-Rule 4: of what are system properties at Apache, the keys with dots, no request changes those that count at a start:
-which certificates are trusted, or where the accounts are, is for whoever has the machine.
+Rule 4: no request changes a reserved key (`Key.is_reserved`): who is let in, which certificates are trusted, where
+files are and which ports are open is for whoever has the machine.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from skyrocketmq.config.fields import Key, Section, format_value, keys_of, parse_value, value_of, with_values
 from skyrocketmq.config.loading import KeyTable, Loaded, Source
 from skyrocketmq.config.properties_text import write_properties
+from skyrocketmq.config.secret_names import has_secret_name
 from skyrocketmq.errors import ConfigError
 from skyrocketmq.ports import Clock, Disk
 
@@ -28,6 +29,8 @@ __all__ = ["ConfigChange", "ConfigHolder", "ConfigVersion", "as_properties"]
 logger = logging.getLogger(__name__)
 
 C = TypeVar("C", bound=Section)
+
+UNKNOWN_TOLD_MAX: Final = 10  # of one change: to look for the key that was meant takes a while
 
 
 class ConfigVersion(NamedTuple):
@@ -96,11 +99,12 @@ class ConfigHolder(Generic[C]):
         return f"these keys count from the next start: {', '.join(sorted(self.pending))}" if self.pending else None
 
     def as_properties(self) -> dict[str, str]:
-        """What GET_BROKER_CONFIG and GET_NAMESRV_CONFIG show: all keys, and the file's unknown ones.
+        """What GET_BROKER_CONFIG and GET_NAMESRV_CONFIG show: all keys, and the file's unknown ones, but no secrets.
 
         Whoever has changed a key sees his value, as at Apache's servers, also where it waits for the next start.
         """
-        return {**self._planned.unknown, **as_properties(self._planned.config)}
+        unknown = {name: text for name, text in self._planned.unknown.items() if not has_secret_name(name)}
+        return {**unknown, **as_properties(self._planned.config)}
 
     def subscribe(self, listener: Callable[[ConfigChange[C]], object]) -> Callable[[], None]:
         """Call `listener` after every change; the returned function ends that."""
@@ -131,21 +135,25 @@ class ConfigHolder(Generic[C]):
 
     def _parsed(self, changes: Mapping[str, str]) -> list[tuple[Key, Any]]:
         values: list[tuple[Key, Any]] = []
+        unknown_count = 0
         for name, text in changes.items():
             keys = self._table.find(name)
             if not keys:
-                logger.warning("unknown configuration key", extra={"key": name, "hint": self._table.hint(name)})
+                unknown_count += 1
+                if unknown_count <= UNKNOWN_TOLD_MAX:
+                    logger.warning("unknown configuration key", extra={"key": name, "hint": self._table.hint(name)})
             for key in keys:
                 try:
                     values.append((key, parse_value(key, text)))
                 except ValueError as error:
                     raise ConfigError(f'{key.name} = "{text}" is not {error}') from None
+        if unknown_count > UNKNOWN_TOLD_MAX:
+            logger.warning("more unknown configuration keys", extra={"count": unknown_count - UNKNOWN_TOLD_MAX})
         return values
 
     def _check_reserved(self, values: list[tuple[Key, Any]]) -> None:
         for key, value in values:
-            is_reserved = "." in key.name and not key.declared.changeable
-            if is_reserved and value != value_of(self._planned.config, key):
+            if key.is_reserved and value != value_of(self._planned.config, key):
                 raise ConfigError(f"{key.name} is not changed by a request: set it in the file, and start again")
 
     def _differing(self, one: C, other: C) -> frozenset[str]:
@@ -160,7 +168,7 @@ class ConfigHolder(Generic[C]):
     def _write(self, loaded: Loaded[C]) -> None:
         assert loaded.store_path is not None
         self._disk.make_directories(loaded.store_path.parent)
-        self._disk.replace(loaded.store_path, write_properties(_file_content(loaded)), keep_backup=True)
+        self._disk.replace(loaded.store_path, write_properties(_file_content(loaded)), keep_backup=True, is_secret=True)
 
     def _tell(self, change: ConfigChange[C]) -> None:
         for listener in list(self._listeners):
@@ -177,13 +185,15 @@ def _with_updates(loaded: Loaded[C], values: list[tuple[Key, Any]]) -> Loaded[C]
 
 
 def _file_content(loaded: Loaded[Any]) -> dict[str, str]:
-    """Apache's keys whole, as Apache writes them; system properties only where the file or an operator set them.
+    """Apache's keys whole, as Apache writes them; system properties and secrets only where the file or an operator
+    set them.
 
     So a password from `tls.properties` or the environment is not copied into a file that others may read.
     """
     content = dict(loaded.unknown)
     for key in keys_of(type(loaded.config)):
         text = format_value(key, value_of(loaded.config, key))
-        if text is not None and ("." not in key.name or loaded.source_of(key) in (Source.FILE, Source.UPDATE)):
+        is_own = "." not in key.name and not key.declared.secret
+        if text is not None and (is_own or loaded.source_of(key) in (Source.FILE, Source.UPDATE)):
             content[key.name] = text
     return content

@@ -8,6 +8,7 @@ is a warning, because another program may own it, and a bad value is an error. A
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,9 +27,14 @@ from skyrocketmq.ports import Disk, LocalDisk
 
 __all__ = ["KeyTable", "Loaded", "Source", "load_broker_config", "load_namesrv_config", "split_assignments"]
 
+logger = logging.getLogger(__name__)
+
 C = TypeVar("C", bound=Section)
 
 ENVIRONMENT_PREFIX = "SKYROCKETMQ_"
+SWITCHES = frozenset(
+    {"SKYROCKETMQ_COMPILE", "SKYROCKETMQ_PLAIN"}
+)  # of the installation and of `hot`: keys of no server
 _TLS_FILE_KEY = "tls.config.file"
 
 
@@ -111,7 +117,10 @@ def load_namesrv_config(
 
 def load_tls_config(environ: Mapping[str, str] | None = None, *, disk: Disk | None = None) -> TlsConfig:
     """The TLS keys alone, from `tls.properties` and the environment: for clients, which have no file of their own."""
-    return _load(TlsConfig(), None, environ, None, defaults=None, disk=disk).config
+    loaded = _load(TlsConfig(), None, environ, None, defaults=None, disk=disk)
+    for warning in loaded.warnings:
+        logger.warning("look at the TLS keys", extra={"found": warning})
+    return loaded.config
 
 
 def split_assignments(texts: Iterable[str]) -> dict[str, str]:
@@ -267,7 +276,7 @@ def _from_environment(table: KeyTable, environ: Mapping[str, str], warnings: lis
 
 
 def _belongs_elsewhere(variable: str) -> bool:
-    return any(variable in KeyTable(kind).by_variable for kind in (BrokerConfig, NamesrvConfig))
+    return variable in SWITCHES or any(variable in KeyTable(kind).by_variable for kind in (BrokerConfig, NamesrvConfig))
 
 
 def _did_you_mean(name: str, known: Iterable[str]) -> str:

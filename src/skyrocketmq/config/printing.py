@@ -8,8 +8,11 @@ from typing import Any
 
 from skyrocketmq.config.fields import Key, Section, format_value, keys_of, value_of
 from skyrocketmq.config.loading import Loaded
+from skyrocketmq.config.secret_names import has_secret_name
 
 __all__ = ["format_config", "key_tables"]
+
+_HIDDEN = "***"
 
 
 def format_config(loaded: Loaded[Any]) -> str:
@@ -20,7 +23,7 @@ def format_config(loaded: Loaded[Any]) -> str:
     blocks = [_block(key_title, rows, loaded) for key_title, rows in _by_section(used)]
     blocks.append(_block("unused here", unused, loaded))
     if loaded.unknown:
-        lines = [f"  {name} = {text}" for name, text in loaded.unknown.items()]
+        lines = [f"  {name} = {_HIDDEN if has_secret_name(name) else text}" for name, text in loaded.unknown.items()]
         blocks.append("\n".join(["unknown keys of the file, without effect", *lines]))
     return "\n\n".join(blocks)
 
@@ -58,7 +61,7 @@ def _block(title: str, keys: Sequence[Key], loaded: Loaded[Any]) -> str:
 def _shown(key: Key, loaded: Loaded[Any]) -> str:
     text = format_value(key, value_of(loaded.config, key)) or ""
     if text and key.declared.secret:
-        text = "***"
+        text = _HIDDEN
     remarks = [str(loaded.source_of(key)), key.declared.unused]
     return f"{text}  ({'; '.join(filter(None, remarks))})"
 
@@ -72,7 +75,15 @@ def _table(title: str, keys: Sequence[Key]) -> str:
     ]
     for key in keys:
         names = " or ".join(f"`{name}`" for name in key.names)
-        when = "unused" if key.declared.unused else "yes" if key.declared.changeable else ""
+        when = (
+            "unused"
+            if key.declared.unused
+            else "file only"
+            if key.is_reserved
+            else "yes"
+            if key.declared.changeable
+            else ""
+        )
         meaning = f"{key.declared.doc}; {key.declared.unused}" if key.declared.unused else key.declared.doc
         cells = [names, default_text(key), key.unit, when, meaning]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")

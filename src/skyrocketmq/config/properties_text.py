@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from skyrocketmq.errors import ConfigError
 
-__all__ = ["PropertyLine", "read_properties", "read_property_lines", "write_properties"]
+__all__ = ["PropertyLine", "read_properties", "read_property_lines", "read_requested_properties", "write_properties"]
+
+REQUEST_BYTES_MAX: Final = 64 * 1024
 
 _BLANKS = " \t\f"
 _LINE_END = re.compile(r"\r\n|\n|\r")  # not str.splitlines, which also breaks at characters Java keeps
@@ -38,6 +40,13 @@ class PropertyLine(NamedTuple):
 def read_properties(text: bytes | str) -> dict[str, str]:
     """All keys with their values. Raises `ConfigError` for a broken `\\u` escape, as Java refuses it."""
     return {key: value for _, key, value in read_property_lines(text)}
+
+
+def read_requested_properties(body: bytes) -> dict[str, str]:
+    """The same of a request: all keys there are, with their values, have a few thousand bytes; more is refused."""
+    if len(body) > REQUEST_BYTES_MAX:
+        raise ConfigError(f"{len(body)} bytes of keys and values, at most {REQUEST_BYTES_MAX} may be")
+    return read_properties(body)
 
 
 def read_property_lines(text: bytes | str) -> Iterator[PropertyLine]:

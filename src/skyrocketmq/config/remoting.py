@@ -27,9 +27,13 @@ class ServerConfig(Section, title="network: server"):
         doc="port that is listened on; 0 takes any free one",
         at_least=0,
         at_most=65535,
+        reserved=True,
     )
     bind_address: str = conf(
-        "bindAddress", default="0.0.0.0", doc="address that is listened on (from Apache 5; 4.9 listens on all)"
+        "bindAddress",
+        default="0.0.0.0",
+        doc="address that is listened on (from Apache 5; 4.9 listens on all)",
+        reserved=True,
     )
     oneway_requests_max: int = conf(
         "serverOnewaySemaphoreValue",
@@ -71,6 +75,12 @@ class ServerConfig(Section, title="network: server"):
         doc="a larger frame closes its connection",
         unused="the limit is the protocol's 16 MiB",
     )
+    loop_stall_ms: int = conf(
+        "loopStallMillis",
+        default=50,
+        doc="a request or a background job that holds all others up for longer is counted and logged",
+        at_least=1,
+    )
     ignored: IgnoredServerKeys = part(IgnoredServerKeys)
 
 
@@ -110,6 +120,7 @@ class ClientConfig(Section, title="network: client"):
         default=False,
         default_text="as tls.enable",
         doc="TLS towards name servers and master; where nothing is said, on if tls.server.mode is enforcing",
+        reserved=True,
     )
     write_high_water_bytes: int = conf(
         "writeBufferHighWaterMark",

@@ -61,6 +61,11 @@ class StoreConfig(Section, title="store"):
         default=FlushDiskType.ASYNC_FLUSH,
         doc="ASYNC_FLUSH acknowledges from memory, SYNC_FLUSH from disk",
     )
+    skip_lost_offsets: bool = conf(
+        "skipLostQueueOffsets",
+        default=True,
+        doc="ours: after a power cut queues skip numbers that lost messages may have had; false for Apache's slaves",
+    )
 
     # files
     root_path: Path = conf(
@@ -71,6 +76,7 @@ class StoreConfig(Section, title="store"):
         default=None,
         default_text="commitlog below storePathRootDir",
         doc="directory of the commit log, or several joined by commas",
+        reserved=True,
     )
     read_only_commit_log_paths: str | None = conf(
         "readOnlyCommitLogStorePaths",
@@ -350,6 +356,7 @@ class StoreConfig(Section, title="store"):
         doc="port that slaves connect to; always listenPort + 1",
         at_least=0,
         at_most=65536,
+        reserved=True,
     )
     ha_heartbeat_interval_ms: int = conf(
         "haSendHeartbeatInterval", default=5000, doc="a silent connection carries a heartbeat", at_least=1
@@ -361,7 +368,10 @@ class StoreConfig(Section, title="store"):
         "haTransferBatchSize", default=32 * KIB, doc="most bytes sent to a slave at once", at_least=1
     )
     ha_master_address: str | None = conf(
-        "haMasterAddress", default=None, doc="a slave's master as host:port; else the name servers tell"
+        "haMasterAddress",
+        default=None,
+        doc="a slave's master as host:port; else the name servers tell",
+        reserved=True,
     )
     ha_lag_bytes_max: int = conf(
         "haSlaveFallbehindMax",

@@ -6,11 +6,13 @@ They may stand in `tls.properties` (`tls.config.file`), in the server's own file
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from skyrocketmq.config.fields import Section, conf
+from skyrocketmq.errors import ConfigError
 
 __all__ = ["DEFAULT_TLS_FILE", "ClientAuth", "TlsConfig", "TlsMode"]
 
@@ -54,7 +56,8 @@ class TlsConfig(Section, title="TLS"):
     test_mode: bool = conf(
         "tls.test.mode.enable",
         default=True,
-        doc="a certificate made at start, and trust in any peer; false wants the files named below",
+        doc="Apache's word for a certificate made at start; here that is so unless tls.server.certPath names one, and "
+        "no other key is undone",
     )
     server_key_path: Path | None = conf("tls.server.keyPath", default=None, doc="private key of the server")
     server_key_password: str | None = conf(
@@ -82,6 +85,35 @@ class TlsConfig(Section, title="TLS"):
     client_auth_server: bool = conf(
         "tls.client.authServer", default=False, doc="check the server's certificate against the trusted ones"
     )
+    client_check_hostname: bool = conf(
+        "tls.client.checkHostname",
+        default=True,
+        doc="ours: with authServer, the certificate must be made out to the host or address that is dialled",
+    )
     client_trust_cert_path: Path | None = conf(
         "tls.client.trustCertPath", default=None, doc="certificates that vouch for servers"
     )
+
+    def settled(self, given: Collection[str]) -> tuple[TlsConfig, tuple[str, ...]]:
+        """What an operator may think is checked, and is not; see `Section.settled`."""
+        if self.server_key_path is not None and self.server_cert_path is None:
+            raise ConfigError("tls.server.keyPath is set and tls.server.certPath is not: a key needs its certificate")
+        if self.client_key_path is not None and self.client_cert_path is None:
+            raise ConfigError("tls.client.keyPath is set and tls.client.certPath is not: a key needs its certificate")
+        warnings = []
+        asks = self.server_need_client_auth is ClientAuth.REQUIRE
+        if asks and self.server_mode is not TlsMode.ENFORCING:
+            warnings.append(
+                f"tls.server.need.client.auth = require asks TLS clients, and tls.server.mode = {self.server_mode} "
+                "serves others too, which show no certificate: set tls.server.mode = enforcing"
+            )
+        if self.client_trust_cert_path is not None and not self.client_auth_server:
+            warnings.append(
+                "tls.client.trustCertPath has no effect while tls.client.authServer is false: set it to true"
+            )
+        named = (self.server_cert_path, self.server_trust_cert_path, self.client_cert_path, self.client_trust_cert_path)
+        if "tls.test.mode.enable" in given and self.test_mode and (any(named) or asks or self.client_auth_server):
+            warnings.append(
+                "tls.test.mode.enable = true is ignored, because other keys say what is checked: take it out"
+            )
+        return self, tuple(warnings)

@@ -40,8 +40,10 @@ from skyrocketmq.filters.sql_tokens import Token, TokenKind, Tokens
 
 __all__ = ["CHARACTERS_MAX", "CONDITIONS_MAX", "DEPTH_MAX", "Parsed", "parse_sql"]
 
-CHARACTERS_MAX: Final = 1_048_576  # of an expression; long ones are lists of texts for IN
-CONDITIONS_MAX: Final = 1_000  # comparisons in an expression: each is asked of every message
+CHARACTERS_MAX: Final = 65_536  # of an expression; long ones are lists of texts for IN
+CONDITIONS_MAX: Final = 1_000  # comparisons, names alone, NOTs in an expression: each is asked of every message
+OPERANDS_MAX: Final = 4 * CONDITIONS_MAX  # names, literals, parentheses: as many as comparisons can have, and some
+TEXTS_MAX: Final = 4_096  # in lists for IN: they are asked for all at once, but read one by one
 DEPTH_MAX: Final = 100  # of parentheses, NOT and signs inside each other
 
 _OR, _AND, _EQUALITY, _COMPARISON = range(1, 5)
@@ -53,7 +55,11 @@ _TRUTHS: Final = {"TRUE": True, "FALSE": False, "NULL": None}
 
 
 class Parsed(NamedTuple):
-    """A tree, how many comparisons it has, and where the text begins that does not belong to it."""
+    """A tree, how much work it is for each message, and where the text begins that does not belong to it.
+
+    The work is one for each comparison, for each name or truth value that stands alone, and for each NOT. What
+    a comparison compares is not counted again.
+    """
 
     condition: Node
     condition_count: int
@@ -74,6 +80,8 @@ class _Parser:
     def __init__(self, expression: str) -> None:
         self.tokens = Tokens(expression)
         self.condition_count = 0
+        self._operand_count = 0
+        self._text_count = 0
         self._depth = 0
 
     # --------------------------------------------------------------------------------------------------------- levels
@@ -142,6 +150,7 @@ class _Parser:
         high_at = self.tokens.current.at
         high = self._unary()
         self._check_order(sign.text, (left, left_at), (low, low_at), (high, high_at))
+        self._count(sign)  # once more: it is two comparisons
         if is_negated:
             return Junction(False, [Order(OrderSign.LESS, left, low), Order(OrderSign.MORE, left, high)])
         if isinstance(low, Literal) and isinstance(high, Literal):
@@ -158,6 +167,9 @@ class _Parser:
         texts = [self._text()]
         while self._take_sign(","):
             texts.append(self._text())
+            self._text_count += 1
+            if self._text_count >= TEXTS_MAX:
+                raise self.tokens.error(f"the expression has more than {TEXTS_MAX} texts for IN")
         self._expect(")")
         found = IsIn(left.name, frozenset(texts))
         return Not(found) if is_negated else found
@@ -168,6 +180,7 @@ class _Parser:
         if not (is_keyword and sign.text == "NOT") and not (sign.kind is TokenKind.SIGN and sign.text in "+-("):
             return self._primary()
         self._depth += 1
+        self._count_operand()
         if self._depth > DEPTH_MAX:
             raise self.tokens.error(f"the expression nests deeper than {DEPTH_MAX}")
         self.tokens.advance()
@@ -178,6 +191,7 @@ class _Parser:
                 node = self.binary(_OR)
                 self._expect(")")
             case "NOT":
+                self._count(sign)
                 node = Not(self.condition(self._unary(), operand_at))
             case "-":
                 node = Negative(self._unary())
@@ -188,6 +202,7 @@ class _Parser:
 
     def _primary(self) -> Node:
         token = self.tokens.current
+        self._count_operand()
         match token.kind:
             case TokenKind.NAME:
                 self.tokens.advance()
@@ -207,6 +222,8 @@ class _Parser:
 
     def condition(self, node: Node, at: int) -> Node:
         """The node, where something that is true or false is needed."""
+        if isinstance(node, Property | Truth):
+            self._count(self.tokens.current)
         if isinstance(node, (*CONDITIONS, Property)):
             return node
         raise self.tokens.error("a condition was expected, this is a value: compare it with something", at)
@@ -217,6 +234,11 @@ class _Parser:
                 raise self.tokens.error(f"{sign} needs a number or a property, not a truth value", at)
             if isinstance(operand, Literal) and isinstance(operand.value, str):
                 raise self.tokens.error(f"{sign} needs a number or a property, not a text", at)
+
+    def _count_operand(self) -> None:
+        self._operand_count += 1
+        if self._operand_count > OPERANDS_MAX:
+            raise self.tokens.error(f"the expression has more than {OPERANDS_MAX} names, literals and parentheses")
 
     def _count(self, sign: Token) -> None:
         self.condition_count += 1

@@ -4,7 +4,8 @@ Rule 1: a slave says where its log ends, and gets everything from there on. One 
 log; or, as with Apache's masters, only the newest file, if it is so configured.
 Rule 2: a slave that says more than the master has, or less than the master still has, holds another log. It is refused
 with a text for the operator, because going on would make a copy that is none.
-Rule 3: a piece is at most so long and lies within one log file.
+Rule 3: nobody has what he was not sent: a report beyond that acknowledges nothing, and ends the connection.
+Rule 4: a piece is at most so long and lies within one log file.
 """
 
 from __future__ import annotations
@@ -32,8 +33,12 @@ def first_offset(reported: int, *, min_offset: int, max_offset: int, file_bytes:
     return reported
 
 
-def check_report(reported: int, *, max_offset: int) -> None:
-    """Raises `SlaveRefused` for a slave that claims to have what this master never had."""
+def check_report(reported: int, *, max_offset: int, sent: int | None = None) -> None:
+    """Raises `SlaveRefused` for a slave that claims to have what this master never had, or never sent to it."""
+    if sent is not None and sent < reported <= max_offset:
+        raise SlaveRefused(
+            f"the slave reports {reported}, and was sent no more than {sent}: it has that from elsewhere, or not at all"
+        )
     if reported > max_offset:
         raise SlaveRefused(
             f"the slave's log ends at {reported}, behind the end of this master's at {max_offset}: it is the copy of "

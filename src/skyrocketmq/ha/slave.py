@@ -9,7 +9,9 @@ report put everything right; nothing is remembered from one connection to the ne
 Rule 3: a master that is gone is dialled again at least twice a second; its address is asked for anew meanwhile.
 Rule 4: nothing is reported, and so nothing is sent, before `check` has compared the two logs through this connection's
 master. A check that cannot be done ends the connection, and the next attempt begins with it again.
-Rule 5: a master that does not fit (another log, other file sizes) is not followed. That is said once, loudly, and tried
+Rule 5: a slave with an account shows it before anything else (`wire.replication_greeting`). A master that does not
+ask for it, Apache's for one, is followed all the same after a moment.
+Rule 6: a master that does not fit (another log, other file sizes) is not followed. That is said once, loudly, and tried
 again, ever more rarely, since an operator may put it right; at once if the master is elsewhere now.
 """
 
@@ -18,16 +20,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, cast
 
-from skyrocketmq.errors import MQError, ProtocolError, StoreError
+from skyrocketmq.errors import ConnectFailed, MQError, ProtocolError, StoreError
+from skyrocketmq.ha.channel import Channel
 from skyrocketmq.net.addresses import parse_address
+from skyrocketmq.net.tls import ClientTls, TlsSession
 from skyrocketmq.ports import Clock, Link, Timer
 from skyrocketmq.store.replica import LogCopy, NotContinuous
 from skyrocketmq.wire.replication import PieceDecoder, encode_report
+from skyrocketmq.wire.replication_greeting import HELLO, decode_challenge, encode_introduction, sign_introduction
 
-__all__ = ["SlaveOptions", "SlaveService"]
+__all__ = ["SlaveAccount", "SlaveOptions", "SlaveService"]
 
 logger = logging.getLogger(__name__)
 
@@ -37,12 +42,24 @@ RETRY_MAX_S: Final = 0.5
 LOOK_FOR_MASTER_S: Final = 1.0
 REFUSED_FIRST_S: Final = 0.1  # bytes that were lost on the way look like another log too, and are soon put right
 REFUSED_MAX_S: Final = 30.0
+CHALLENGE_S: Final = 1.0  # a master that asks its slaves who they are does so at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlaveAccount:
+    """What a slave shows of itself."""
+
+    access_key: str
+    secret_key: str = field(repr=False)
+    broker_name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlaveOptions:
     heartbeat_s: float = 5.0
     idle_timeout_s: float = 20.0
+    account: SlaveAccount | None = None
+    tls: ClientTls | None = None
 
 
 async def _nothing() -> None:
@@ -131,15 +148,22 @@ class SlaveService:
         connection = _MasterConnection(self._copy, self._options, clock=self._clock)
         try:
             host, port = parse_address(address)
+            if self._options.tls is not None:
+                connection.use_tls(TlsSession(self._options.tls.context(), server_side=False, hostname=host))
             self._copy.dispatch()  # of what the disk may have refused before
             if self._copy.is_empty:
                 await self._prepare()
             async with self._clock.timeout(CONNECT_TIMEOUT_S):
                 await self._link.connect(lambda: connection, host, port)
+                await connection.wait_open()
             self._connection = connection
+            if self._options.account is not None:
+                await connection.introduce(self._options.account)
             # After the connection is there, not before: whoever answers now is who would be followed. A master that is
             # restarted meanwhile, without its newest messages, takes this connection down with it.
             await self._check()
+            # What there is of a record that came in part is not compared: it is asked for again.
+            await self._copy.drop_unfinished()
         except NotContinuous as error:
             connection.end(str(error))
             self._connection = None
@@ -154,8 +178,6 @@ class SlaveService:
             connection.end("given up")
             self._connection = None
             raise
-        # What there is of a record that came in part is not compared: it is asked for again.
-        self._copy.drop_unfinished()
         begin = self._copy.end
         connection.begin()
         self._on_joined()
@@ -196,6 +218,11 @@ class _MasterConnection(asyncio.Protocol):
         self._options = options
         self._clock = clock
         self._decoder = PieceDecoder()
+        self._session: TlsSession | None = None
+        self._channel: Channel | None = None
+        self._opened = asyncio.Event()
+        self._challenge: asyncio.Future[bytes] | None = None  # what the master asks to sign, while that is waited for
+        self._greeting = b""
         self._transport: asyncio.Transport | None = None
         self._reason = ""
         self._ended = asyncio.Event()
@@ -224,6 +251,39 @@ class _MasterConnection(asyncio.Protocol):
         # Reports leave at once, not at the end of the loop's turn: senders at the master wait for them, and dispatching
         # what was received takes longer than anything else here.
         self._transport.set_write_buffer_limits(high=0)
+        self._channel = Channel(self._transport, self._session)
+        self._channel.receive(b"")  # TLS begins
+        if self._channel.is_open:
+            self._opened.set()
+
+    def use_tls(self, session: TlsSession) -> None:
+        """Before it is connected."""
+        self._session = session
+
+    async def wait_open(self) -> None:
+        """Wait until something can be said; raise `NetError` if the connection ends before."""
+        await self._opened.wait()
+        if self._reason:
+            raise ConnectFailed(self._reason)
+
+    async def introduce(self, account: SlaveAccount) -> None:
+        """Offer to sign, and do it if the master asks for it. Raises an `MQError` if the connection ends meanwhile."""
+        self._challenge = asyncio.get_running_loop().create_future()
+        self._write(HELLO)
+        try:
+            async with self._clock.timeout(CHALLENGE_S):
+                challenge = await self._challenge
+        except TimeoutError:
+            return  # this master does not ask
+        finally:
+            self._challenge = None
+        introduction = sign_introduction(
+            challenge,
+            access_key=account.access_key,
+            secret_key=account.secret_key,
+            broker_name=account.broker_name,
+        )
+        self._write(encode_introduction(introduction))
 
     def begin(self) -> None:
         """Ask for the log: say where the copy ends. Nothing happens if the connection has ended meanwhile."""
@@ -237,12 +297,25 @@ class _MasterConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.end(f"the connection was lost: {error}" if error else "the master closed the connection: see its log")
         self._ended.set()
+        self._opened.set()
+        if self._challenge is not None and not self._challenge.done():
+            self._challenge.set_exception(ConnectFailed(self._reason))
 
     # ---------------------------------------------------------------------------------------------------------- copying
 
     def data_received(self, data: bytes) -> None:
+        assert self._channel is not None, "it is called on a connection"
+        try:
+            data = self._channel.receive(data)
+        except ProtocolError as error:
+            self.end(str(error))
+            return
+        if self._channel.is_open and not self._opened.is_set():
+            self._opened.set()
+        if not data:
+            return
         if not self.is_open:
-            self.end("the master sent something before it was asked")
+            self._read_greeting(data)
             return
         self._heard_at = self._clock.monotonic()
         if not self.has_received:
@@ -255,6 +328,19 @@ class _MasterConnection(asyncio.Protocol):
             self.end(str(error))
         except (ProtocolError, StoreError, OSError) as error:
             self.end(str(error))
+
+    def _read_greeting(self, data: bytes) -> None:
+        """Before the log is asked for, only one thing can come."""
+        self._greeting += data
+        try:
+            challenge = decode_challenge(self._greeting) if self._challenge is not None else None
+        except ProtocolError as error:
+            self.end(str(error))
+            return
+        if self._challenge is None:
+            self.end("the master sent something before it was asked")
+        elif challenge is not None and not self._challenge.done():
+            self._challenge.set_result(challenge)
 
     def _take(self, data: bytes) -> None:
         copy = self._copy
@@ -280,10 +366,13 @@ class _MasterConnection(asyncio.Protocol):
             copy.dispatch()
 
     def _report(self) -> None:
-        assert self._transport is not None, "it is called on a connection"
         self._reported = self._copy.end
         self._reported_at = self._clock.monotonic()
-        self._transport.write(encode_report(self._reported))
+        self._write(encode_report(self._reported))
+
+    def _write(self, data: bytes) -> None:
+        if self._channel is not None and not self._reason:
+            self._channel.write([data])
 
     # ------------------------------------------------------------------------------------------------------------ time
 

@@ -21,7 +21,6 @@ from collections.abc import Awaitable, Callable
 from functools import wraps
 from inspect import isawaitable, iscoroutine, iscoroutinefunction, signature
 from typing import Any, Final, Literal, TypeVar, overload
-from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from skyrocketmq.client.consume_result import ConsumeResult, Verdict
@@ -32,7 +31,7 @@ from skyrocketmq.idempotence.ids import Claim, IdStore, message_key
 from skyrocketmq.idempotence.sqlite_ids import SqliteIds
 from skyrocketmq.model import MessageView
 from skyrocketmq.model import properties as names
-from skyrocketmq.ports import Clock, SystemClock
+from skyrocketmq.ports import Chance, Clock, SystemChance, SystemClock
 
 __all__ = ["once"]
 
@@ -79,6 +78,7 @@ def once(
     wait_s: float = WAIT_S,
     transaction: bool = False,
     clock: Clock | None = None,
+    chance: Chance | None = None,
 ) -> Callable[[Callable[..., Any]], Handler]:
     """Have a handler called once for each message, as far as `store` remembers.
 
@@ -98,7 +98,7 @@ def once(
                 return f"{name}:{own}"
             return f"{name}:{message.properties.get(names.RETRY_TOPIC) or message.topic}:{own}"
 
-        guard = _Guard(store, key_of, busy == "wait", wait_s, clock)
+        guard = _Guard(store, key_of, busy == "wait", wait_s, clock, chance)
         if transaction:
             return _in_transaction(function, store, guard)
         return guard.around_async(function) if _is_async(function) else guard.around(function)
@@ -110,19 +110,26 @@ class _Guard:
     """What stands before one handler."""
 
     def __init__(
-        self, store: IdStore, key_of: Callable[[MessageView], str], waits: bool, wait_s: float, clock: Clock | None
+        self,
+        store: IdStore,
+        key_of: Callable[[MessageView], str],
+        waits: bool,
+        wait_s: float,
+        clock: Clock | None,
+        chance: Chance | None,
     ) -> None:
         self._store = store
         self.key_of = key_of
         self._look_count = max(1, round(wait_s / LOOK_AGAIN_S)) if waits else 1
         self._clock = clock or SystemClock()
+        self._chance = chance or SystemChance()
 
     def around(self, function: Handler) -> Handler:
         store = self._store
 
         @wraps(function)
         def called(message: MessageView) -> object:
-            key, holder = self.key_of(message), uuid4().hex
+            key, holder = self.key_of(message), self._chance.uuid().hex
             claim = store.claim(key, holder)
             for _ in range(1, self._look_count):
                 if claim is not Claim.BUSY:
@@ -150,7 +157,7 @@ class _Guard:
     def around_async(self, function: Callable[[MessageView], Awaitable[object]]) -> Handler:
         @wraps(function)
         async def called(message: MessageView) -> object:
-            key, holder = self.key_of(message), uuid4().hex
+            key, holder = self.key_of(message), self._chance.uuid().hex
             claim = await self._claim(key, holder)
             for _ in range(1, self._look_count):
                 if claim is not Claim.BUSY:

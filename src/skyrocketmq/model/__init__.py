@@ -23,13 +23,14 @@ from skyrocketmq.model.message import Message, MessageView
 from skyrocketmq.model.numbers import Int32, Int64
 from skyrocketmq.model.offsets import LogOffset, QueueOffset
 from skyrocketmq.model.queues import MessageQueue
-from skyrocketmq.model.routes import MASTER_ID, BrokerData, ClusterInfo, QueueData, TopicRoute
+from skyrocketmq.model.routes import MASTER_ID, QUEUE_COUNT_MAX, BrokerData, ClusterInfo, QueueData, TopicRoute
 from skyrocketmq.model.subscriptions import SQL92_EXPRESSION, TAG_EXPRESSION, SubscriptionData
 from skyrocketmq.model.topics import TopicConfig, TopicFilterType
 from skyrocketmq.model.versions import DataVersion
 
 __all__ = [
     "MASTER_ID",
+    "QUEUE_COUNT_MAX",
     "SQL92_EXPRESSION",
     "TAG_EXPRESSION",
     "BrokerData",

@@ -40,6 +40,7 @@ INNER_MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
 # Set when a message goes back for another attempt.
 RETRY_TOPIC: Final = "RETRY_TOPIC"  # the topic it was first consumed from
 ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"  # offset id of the first copy
+HANDED_BACK: Final = "HANDED_BACK"  # on a copy that a client sends: the request that may have made one; ours alone
 RECONSUME_TIME: Final = "RECONSUME_TIME"
 MAX_RECONSUME_TIMES: Final = "MAX_RECONSUME_TIMES"
 

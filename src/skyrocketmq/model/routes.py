@@ -10,9 +10,10 @@ import msgspec
 
 from skyrocketmq.model.numbers import Int32, Int64
 
-__all__ = ["MASTER_ID", "BrokerData", "ClusterInfo", "QueueData", "TopicRoute"]
+__all__ = ["MASTER_ID", "QUEUE_COUNT_MAX", "BrokerData", "ClusterInfo", "QueueData", "TopicRoute"]
 
 MASTER_ID = 0  # the broker id of a master; slaves have larger ones
+QUEUE_COUNT_MAX = 65_536  # of a topic at a broker: clients make an object for each, and a slip must not kill them
 
 
 class QueueData(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -7,33 +7,39 @@ no answer at all, as the family's name servers have it: clients that probe for n
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
+from hashlib import sha256
 
-from skyrocketmq.config import ConfigHolder, NamesrvConfig, read_properties, write_properties
+from skyrocketmq.config import ConfigHolder, NamesrvConfig, read_requested_properties, write_properties
 from skyrocketmq.errors import ConfigError, ProtocolError, broker_error
 from skyrocketmq.model import DataVersion
+from skyrocketmq.nameserver.access import Identities, taken
 from skyrocketmq.nameserver.kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from skyrocketmq.nameserver.product_routes import ProductRoutes
 from skyrocketmq.nameserver.route_bodies import RouteBodies
 from skyrocketmq.nameserver.routes import UNIT, UNIT_SUBSCRIPTION, BrokerIdentity, Registration, RouteTables
-from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.net import Connection, Dispatcher, Steps, in_slices
 from skyrocketmq.ports import Clock
+from skyrocketmq.slices import Slices, joined_in_slices
 from skyrocketmq.wire import headers_namesrv as headers
-from skyrocketmq.wire.bodies import decode_body, encode_body
+from skyrocketmq.wire.bodies import body_parts, decode_request, encode_body
 from skyrocketmq.wire.bodies_routes import encode_cluster_info
 from skyrocketmq.wire.bodies_tables import KvTable, TopicList
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_codec import decode_header, encode_header
 from skyrocketmq.wire.java import body_crc
-from skyrocketmq.wire.registration import decode_registration
+from skyrocketmq.wire.registration import decode_in_steps
 from skyrocketmq.wire.versions import STANDARD_JSON_VERSION
 
 __all__ = ["NameServerHandlers"]
 
 logger = logging.getLogger(__name__)
 
+NAME_CHARACTERS_MAX = 255  # of clusters and brokers, and addresses: everybody is told of them
+FILTER_SERVERS_MAX = 100  # of a broker
 FINGERPRINT_BYTES_MAX = 4096
+ORDER_BODY_BYTES_MAX = 8 * 1024 * 1024  # half of what a frame can hold
 _VERSION_MARK = b'"dataVersion":'
 _TOPICS_MARK = b'"topicConfigTable":'
 PROTECTED_KEYS = ("kvConfigPath", "configStorePath")  # a peer that could move these could write anywhere
@@ -49,14 +55,17 @@ class NameServerHandlers:
         config: ConfigHolder[NamesrvConfig],
         *,
         clock: Clock,
+        identities: Identities,
         product_routes: ProductRoutes | None = None,
     ) -> None:
         self._tables = tables
+        self._identities = identities
         self._kv_config = kv_config
         self._config = config
         self._clock = clock
         self._product_routes = product_routes
         self._route_bodies = RouteBodies(tables)
+        self._order_body: tuple[object, bytes] = (None, b"")  # the settings it was made from, and the body
 
     def register(self, dispatcher: Dispatcher) -> None:
         for code, handler in (
@@ -85,20 +94,42 @@ class NameServerHandlers:
 
     # -- brokers
 
-    def register_broker(self, frame: Frame, connection: Connection) -> Frame:
+    def register_broker(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
         header = decode_header(headers.RegisterBrokerHeader, frame.ext)
         broker = _identity(header, frame.code)
-        ha_address = header.ha_server_addr or ""
-        now_ms = self._clock.now_ms()
+        rival = self._identities.find_rival(broker, connection)
+        if rival is not None:
+            return self._register_instead(frame, header, broker, connection, rival)
+        return in_slices(self._register(frame, header, broker, connection), self._clock)
+
+    async def _register_instead(
+        self,
+        frame: Frame,
+        header: headers.RegisterBrokerHeader,
+        broker: BrokerIdentity,
+        connection: Connection,
+        rival: Connection,
+    ) -> Frame:
+        await self._identities.give_way(broker, rival)
+        answer = in_slices(self._register(frame, header, broker, connection), self._clock)
+        return answer if isinstance(answer, Frame) else await answer
+
+    def _register(
+        self, frame: Frame, header: headers.RegisterBrokerHeader, broker: BrokerIdentity, connection: Connection
+    ) -> Steps:
+        ha_address = _limited(header.ha_server_addr or "", "haServerAddr", frame.code)
+        now_s = self._clock.monotonic()
         if header.body_crc32 and header.body_crc32 != body_crc(frame.body):
             raise _failure(f"the registration of {broker.address} was damaged on its way: its checksum does not match")
+        self._check_room(broker, connection)
         fingerprint = _fingerprint(header, frame)
-        is_known, master = self._tables.repeat(broker, ha_address, fingerprint, connection=connection.id, now_ms=now_ms)
+        is_known, master = self._tables.repeat(broker, ha_address, fingerprint, connection=connection.id, now_s=now_s)
         if not is_known:
             try:
-                body = decode_registration(frame.body, version=frame.version, compressed=header.compressed)
+                body = yield from decode_in_steps(frame.body, version=frame.version, compressed=header.compressed)
             except ProtocolError as error:
                 raise _failure(f"the registration of {broker.address} cannot be read: {error}") from error
+            _check_filter_servers(body.filter_server_list or (), broker)
             registration = Registration(
                 broker=broker,
                 ha_address=ha_address,
@@ -107,44 +138,83 @@ class NameServerHandlers:
                 filter_servers=body.filter_server_list,
                 fingerprint=fingerprint,
             )
+            if connection.is_closed:  # while it was read
+                return frame.reply()
+            self._check_room(broker, connection)  # once more: others may have been taken meanwhile
             is_new = self._tables.find_data_version(broker.address) is None
-            master = self._tables.register(registration, connection=connection.id, now_ms=now_ms)
+            master = yield from self._tables.register_in_steps(registration, connection=connection.id, now_s=now_s)
             if is_new:
                 logger.info("broker registered", extra=_describe(broker) | {"topics": len(registration.topics)})
+        if not connection.is_closed:
+            self._identities.heard(connection)
         answer = headers.RegisterBrokerAnswer(
             ha_server_addr=master.ha_address if master else None, master_addr=master.address if master else None
         )
-        order_config = self._kv_config.namespace(ORDER_TOPIC_CONFIG)
-        text = encode_body(KvTable(table=dict(order_config))) if order_config is not None else b""
-        return frame.reply(ext=encode_header(answer), body=text)
+        return frame.reply(ext=encode_header(answer), body=self._order_config())
 
-    def unregister_broker(self, frame: Frame, connection: Connection) -> Frame:
+    def _check_room(self, broker: BrokerIdentity, connection: Connection) -> None:
+        count_max = self._config.current.brokers_per_connection_max
+        if not self._tables.has_room(broker, connection=connection.id, count_max=count_max):
+            raise _failure(
+                f"broker {broker.name} at {broker.address} is not registered: this connection speaks for {count_max} "
+                "brokers already; more need brokersPerConnectionMax at the name server, or connections of their own"
+            )
+
+    def _order_config(self) -> bytes:
+        """What every registration is answered with; encoded once a change. Empty if no answer could carry it."""
+        table = self._kv_config.namespace(ORDER_TOPIC_CONFIG)
+        if self._order_body[0] is not table:
+            text = encode_body(KvTable(table=dict(table))) if table is not None else b""
+            if len(text) > ORDER_BODY_BYTES_MAX:
+                logger.error("order config is too large for brokers to be told", extra={"bytes": len(text)})
+                text = b""
+            self._order_body = (table, text)
+        return self._order_body[1]
+
+    def unregister_broker(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
         broker = _identity(decode_header(headers.UnregisterBrokerHeader, frame.ext), frame.code)
+        rival = self._identities.find_rival(broker, connection)
+        if rival is not None:
+            raise taken(broker, rival)
+        return in_slices(self._unregister(frame, broker), self._clock)
+
+    def _unregister(self, frame: Frame, broker: BrokerIdentity) -> Steps:
         self._tables.unregister(broker)
         logger.info("broker unregistered", extra=_describe(broker))
+        while self._tables.sweep():
+            yield
         return frame.reply()
 
     def query_data_version(self, frame: Frame, connection: Connection) -> Frame:
         broker = _identity(decode_header(headers.QueryDataVersionHeader, frame.ext), frame.code)
-        asked = decode_body(DataVersion, frame.body)
+        try:
+            asked = decode_request(DataVersion, frame.body)
+        except ProtocolError as error:
+            raise _failure(f"the data version of {broker.address} cannot be read: {error}") from error
         stored = self._tables.find_data_version(broker.address)
         is_changed = stored is None or stored != asked
-        if not is_changed:
-            self._tables.touch(broker.address, now_ms=self._clock.now_ms())
+        if not is_changed and self._identities.find_rival(broker, connection) is None:
+            self._tables.touch(broker.address, now_s=self._clock.monotonic())
         return frame.reply(
             ext=encode_header(headers.QueryDataVersionAnswer(changed=is_changed)),
             body=encode_body(stored) if stored is not None else b"",
         )
 
-    def wipe_write_permission(self, frame: Frame, connection: Connection) -> Frame:
+    def wipe_write_permission(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
+        return in_slices(self._wipe(frame, connection), self._clock)
+
+    def _wipe(self, frame: Frame, connection: Connection) -> Steps:
         name = _required(decode_header(headers.BrokerNameHeader, frame.ext).broker_name, "brokerName", frame.code)
-        count = self._tables.wipe_write_permission(name)
+        count = yield from self._tables.wipe_write_permission_in_steps(name)
         logger.info("write permission wiped", extra={"broker": name, "topics": count, "by": connection.peer})
         return frame.reply(ext=encode_header(headers.WipeWritePermAnswer(wipe_topic_count=count)))
 
-    def add_write_permission(self, frame: Frame, connection: Connection) -> Frame:
+    def add_write_permission(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
+        return in_slices(self._add(frame, connection), self._clock)
+
+    def _add(self, frame: Frame, connection: Connection) -> Steps:
         name = _required(decode_header(headers.BrokerNameHeader, frame.ext).broker_name, "brokerName", frame.code)
-        count = self._tables.add_write_permission(name)
+        count = yield from self._tables.add_write_permission_in_steps(name)
         logger.info("write permission added", extra={"broker": name, "topics": count, "by": connection.peer})
         return frame.reply(ext=encode_header(headers.AddWritePermAnswer(add_topic_count=count)))
 
@@ -168,25 +238,38 @@ class NameServerHandlers:
     def get_cluster_info(self, frame: Frame, connection: Connection) -> Frame:
         return frame.reply(body=encode_cluster_info(self._tables.cluster_info()))
 
-    def get_all_topics(self, frame: Frame, connection: Connection) -> Frame:
-        return _topic_list(frame, self._tables.topics())
+    async def get_all_topics(self, frame: Frame, connection: Connection) -> Frame:
+        return await self._topic_list(frame, self._tables.topics())
 
-    def get_topics_of_cluster(self, frame: Frame, connection: Connection) -> Frame:
+    async def get_topics_of_cluster(self, frame: Frame, connection: Connection) -> Frame:
         cluster = _required(decode_header(headers.GetTopicsByClusterHeader, frame.ext).cluster, "cluster", frame.code)
-        return _topic_list(frame, self._tables.topics_of_cluster(cluster))
+        return await self._topic_list(frame, self._tables.topics_of_cluster(cluster))
 
-    def get_system_topics(self, frame: Frame, connection: Connection) -> Frame:
+    async def get_system_topics(self, frame: Frame, connection: Connection) -> Frame:
         names = self._tables.cluster_and_broker_names()
-        return _topic_list(frame, names, broker_address=self._tables.any_address())
+        return await self._topic_list(frame, names, broker_address=self._tables.any_address())
 
-    def get_unit_topics(self, frame: Frame, connection: Connection) -> Frame:
-        return _topic_list(frame, self._tables.topics_by_flag(required=UNIT))
+    async def get_unit_topics(self, frame: Frame, connection: Connection) -> Frame:
+        return await self._topic_list(frame, self._tables.topics_by_flag(required=UNIT))
 
-    def get_unit_subscription_topics(self, frame: Frame, connection: Connection) -> Frame:
-        return _topic_list(frame, self._tables.topics_by_flag(required=UNIT_SUBSCRIPTION))
+    async def get_unit_subscription_topics(self, frame: Frame, connection: Connection) -> Frame:
+        return await self._topic_list(frame, self._tables.topics_by_flag(required=UNIT_SUBSCRIPTION))
 
-    def get_unit_subscription_only_topics(self, frame: Frame, connection: Connection) -> Frame:
-        return _topic_list(frame, self._tables.topics_by_flag(required=UNIT_SUBSCRIPTION, forbidden=UNIT))
+    async def get_unit_subscription_only_topics(self, frame: Frame, connection: Connection) -> Frame:
+        return await self._topic_list(frame, self._tables.topics_by_flag(required=UNIT_SUBSCRIPTION, forbidden=UNIT))
+
+    async def _topic_list(
+        self, frame: Frame, topics: Iterable[str | None], *, broker_address: str | None = None
+    ) -> Frame:
+        """A list of names, walked and written in slices: there may be hundreds of thousands. None is passed over."""
+        slices = Slices(self._clock)
+        names: list[str] = []
+        for topic in topics:
+            if topic is not None:
+                names.append(topic)
+            await slices.step()
+        parts = body_parts(TopicList(broker_addr=broker_address, topic_list=tuple(names)))
+        return frame.reply(body=await joined_in_slices(parts, self._clock))
 
     def delete_topic(self, frame: Frame, connection: Connection) -> Frame:
         header = decode_header(headers.DeleteTopicInNamesrvHeader, frame.ext)
@@ -203,7 +286,7 @@ class NameServerHandlers:
         key = _required(header.key, "key", frame.code)
         try:
             await self._kv_config.put(namespace, key, header.value or "")
-        except OSError as error:
+        except (ConfigError, OSError) as error:
             raise _failure(f"the key-value config could not be saved, and nothing was changed: {error}") from error
         logger.info("key-value config changed", extra={"namespace": namespace, "key": key, "by": connection.peer})
         return frame.reply()
@@ -241,7 +324,7 @@ class NameServerHandlers:
 
     async def update_config(self, frame: Frame, connection: Connection) -> Frame:
         try:
-            changes = read_properties(frame.body)
+            changes = read_requested_properties(frame.body)
         except (ConfigError, ValueError) as error:
             raise _failure(f"the body is not key=value lines: {error}") from error
         protected = [key for key in PROTECTED_KEYS if key in changes]
@@ -271,10 +354,10 @@ BrokerHeader = headers.RegisterBrokerHeader | headers.UnregisterBrokerHeader | h
 
 def _identity(header: BrokerHeader, code: int) -> BrokerIdentity:
     return BrokerIdentity(
-        cluster=_required(header.cluster_name, "clusterName", code),
-        name=_required(header.broker_name, "brokerName", code),
+        cluster=_name(header.cluster_name, "clusterName", code),
+        name=_name(header.broker_name, "brokerName", code),
         broker_id=0 if header.broker_id is None else header.broker_id,
-        address=_required(header.broker_addr, "brokerAddr", code),
+        address=_name(header.broker_addr, "brokerAddr", code),
     )
 
 
@@ -283,11 +366,11 @@ def _fingerprint(header: headers.RegisterBrokerHeader, frame: Frame) -> bytes:
 
     That is the data version and the filter servers, as Java writes them. Topics count only when the version is another,
     so of an equal beginning they need not be looked at. A body of another form has no fingerprint and is always read; a
-    compressed one is short, and is its own.
+    compressed one is mostly short, and is its own.
     """
     body = frame.body
     if header.compressed:
-        return b"%d " % frame.version + body
+        return b"%d %b" % (frame.version, body if len(body) <= FINGERPRINT_BYTES_MAX else sha256(body).digest())
     beginning = body[: body.find(_TOPICS_MARK, 0, FINGERPRINT_BYTES_MAX) + 1]
     return b"%d " % frame.version + beginning if _VERSION_MARK in beginning else b""
 
@@ -298,12 +381,29 @@ def _required(value: str | None, field: str, code: int) -> str:
     return value
 
 
+def _name(value: str | None, field: str, code: int) -> str:
+    return _limited(_required(value, field, code), field, code)
+
+
+def _limited(value: str, field: str, code: int) -> str:
+    if len(value) > NAME_CHARACTERS_MAX:
+        raise _failure(
+            f"the field {field} of request {code} has {len(value)} characters, and {NAME_CHARACTERS_MAX} is the limit"
+        )
+    return value
+
+
+def _check_filter_servers(servers: Sequence[str], broker: BrokerIdentity) -> None:
+    """They are in every route of the broker's topics."""
+    if len(servers) > FILTER_SERVERS_MAX or any(len(server) > NAME_CHARACTERS_MAX for server in servers):
+        raise _failure(
+            f"broker {broker.name} at {broker.address} is not registered: it names {len(servers)} filter servers, and "
+            f"{FILTER_SERVERS_MAX} of {NAME_CHARACTERS_MAX} characters each is the limit"
+        )
+
+
 def _failure(remark: str) -> Exception:
     return broker_error(ResponseCode.SYSTEM_ERROR, remark)
-
-
-def _topic_list(frame: Frame, topics: Iterable[str], *, broker_address: str | None = None) -> Frame:
-    return frame.reply(body=encode_body(TopicList(broker_addr=broker_address, topic_list=tuple(topics))))
 
 
 def _describe(broker: BrokerIdentity) -> dict[str, object]:

@@ -4,16 +4,21 @@ Rule 1: nothing here waits or looks at a clock. Time comes in as a number, a con
 Rule 2: topics come from masters. A slave's registration tells where the slave is, and nothing about topics.
 Rule 3: a registration adds and overwrites topics; one that it does not name stays. Topics go with their last broker,
         or when an administrator deletes them.
+        The topics of a broker that is gone are in no route from then on; of very many the rest is swept away in steps.
 Rule 4: a broker is as alive as its last word: a registration, or a question whether its data version has changed. Its
         connection speaks for it: when that ends, the broker is gone at once.
+Rule 5: nothing that is listed for everybody grows with what one broker says: names are of limited length, a name is in
+        a few clusters, and a connection speaks for a limited number of brokers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
-from skyrocketmq.model import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRoute
+from skyrocketmq.model import QUEUE_COUNT_MAX, BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRoute
 
 __all__ = ["MASTER_ID", "BrokerIdentity", "LiveBroker", "MasterAddresses", "Registration", "RouteTables"]
 
@@ -22,6 +27,10 @@ PERM_WRITE = 2
 PERM_READ_WRITE = 6
 UNIT = 1  # bits of a topic's system flag
 UNIT_SUBSCRIPTION = 2
+
+TOPICS_A_STEP = 512  # taken in, changed or swept away before others have their turn
+TOPIC_CHARACTERS_MAX = 512  # no broker of the family stores a message under such a name; it is passed over
+CLUSTERS_OF_A_NAME_MAX = 16  # the one that it shows, and the latest; a broker that is alive repeats its own
 
 _Numbers = tuple[int, int, int, int]  # read queues, write queues, permission, system flag
 
@@ -52,7 +61,7 @@ class Registration:
 class LiveBroker:
     """The last word of one address."""
 
-    heard_ms: int
+    heard_s: float  # monotonic: a clock that is set makes nobody silent
     data_version: DataVersion
     connection: Hashable
     ha_address: str
@@ -77,37 +86,58 @@ class RouteTables:
         self.generation = 0
         self._topics: dict[str, dict[str, QueueData]] = {}
         self._topics_of: dict[str, set[str]] = {}  # broker name -> topics: a broker goes without a look at all others'
+        self._leftovers: deque[tuple[str, set[str]]] = (
+            deque()
+        )  # of brokers that are gone: what `_topics` may still have
         self._addresses: dict[str, dict[int, str]] = {}  # broker name -> id -> address
-        self._cluster_of: dict[str, str] = {}  # broker name -> the cluster it first registered with
+        self._names_at: dict[str, dict[str, int]] = {}  # address -> broker name -> id: the same from the other side
+        self._clusters_of: dict[str, dict[str, None]] = {}  # broker name -> its clusters, the first is the one it shows
         self._clusters: dict[str, dict[str, None]] = {}  # cluster -> names, in order of arrival
         self._live: dict[str, LiveBroker] = {}  # by address
-        self._spoken_for: dict[Hashable, set[str]] = {}  # connection -> addresses
+        self._spoken_for: dict[Hashable, dict[str, None]] = {}  # connection -> addresses, in order of arrival
         self._filter_servers: dict[str, list[str]] = {}  # by address
         # A broker says the same numbers for most of its topics: equal values are kept once, by name and numbers.
         self._queue_data: dict[str, dict[_Numbers, QueueData]] = {}
 
     # -- registration
 
-    def register(self, registration: Registration, *, connection: Hashable, now_ms: int) -> MasterAddresses | None:
+    def register(self, registration: Registration, *, connection: Hashable, now_s: float) -> MasterAddresses | None:
         """Take in what a broker says; the answer tells a slave where its living master is."""
+        steps = self.register_in_steps(registration, connection=connection, now_s=now_s)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as stop:
+                master: MasterAddresses | None = stop.value
+                return master
+
+    def register_in_steps(
+        self, registration: Registration, *, connection: Hashable, now_s: float
+    ) -> Generator[None, None, MasterAddresses | None]:
+        """The same in steps of some hundred topics; it ends early if the broker goes, or speaks again, meanwhile."""
         broker = registration.broker
         is_new = self._place(broker)
         known = self._live.get(broker.address)
         is_changed = known is None or known.data_version != registration.data_version
-        if broker.broker_id == MASTER_ID and (is_new or is_changed):
-            self._take_topics(broker.name, registration.topics.values())
+        # Heard of before its topics are taken: whatever ends it meanwhile has to find it.
+        live = LiveBroker(
+            now_s, registration.data_version, connection, registration.ha_address, registration.fingerprint
+        )
+        self._hear(broker.address, live)
         if registration.filter_servers is not None:
             self._take_filter_servers(broker.address, registration.filter_servers)
-        self._hear(
-            broker.address,
-            LiveBroker(
-                now_ms, registration.data_version, connection, registration.ha_address, registration.fingerprint
-            ),
-        )
+        if broker.broker_id == MASTER_ID and (is_new or is_changed):
+            topics = list(registration.topics.values())
+            for begin in range(0, len(topics), TOPICS_A_STEP):
+                if begin:
+                    yield
+                    if self._live.get(broker.address) is not live or not self._is_placed(broker):
+                        return None
+                self._take_topics(broker.name, topics[begin : begin + TOPICS_A_STEP])
         return self._master_for(broker)
 
     def repeat(
-        self, broker: BrokerIdentity, ha_address: str, fingerprint: bytes, *, connection: Hashable, now_ms: int
+        self, broker: BrokerIdentity, ha_address: str, fingerprint: bytes, *, connection: Hashable, now_s: float
     ) -> tuple[bool, MasterAddresses | None]:
         """Take in a registration whose body is the one this broker sent last, without reading it.
 
@@ -118,34 +148,93 @@ class RouteTables:
             known is None
             or not fingerprint
             or known.fingerprint != fingerprint
-            or self._cluster_of.get(broker.name) != broker.cluster
-            or self._addresses[broker.name].get(broker.broker_id) != broker.address
+            or self._cluster_of(broker.name) != broker.cluster
+            or not self._is_placed(broker)
         ):
             return False, None
-        self._hear(broker.address, LiveBroker(now_ms, known.data_version, connection, ha_address, fingerprint))
+        self._hear(broker.address, LiveBroker(now_s, known.data_version, connection, ha_address, fingerprint))
         return True, self._master_for(broker)
 
     def _place(self, broker: BrokerIdentity) -> bool:
         """Put the broker's address under its name and cluster; true if this name and id had none."""
-        self._clusters.setdefault(broker.cluster, {})[broker.name] = None
-        self._cluster_of.setdefault(broker.name, broker.cluster)
+        self._join(broker.cluster, broker.name)
         addresses = self._addresses.setdefault(broker.name, {})
         if addresses.get(broker.broker_id) == broker.address:
             return False
         # A slave that has become the master comes back with its old address under a new id.
-        for other in [id_ for id_, address in addresses.items() if address == broker.address]:
-            del addresses[other]
-        is_new = broker.broker_id not in addresses
+        if (other := self._names_at.get(broker.address, {}).get(broker.name)) is not None:
+            self._displace(broker.name, other)
+        is_new = self._displace(broker.name, broker.broker_id) is None
         addresses[broker.broker_id] = broker.address
+        self._names_at.setdefault(broker.address, {})[broker.name] = broker.broker_id
         self.generation += 1
         return is_new
+
+    def _join(self, cluster: str, name: str) -> None:
+        clusters = self._clusters_of.setdefault(name, {})
+        if cluster not in clusters and len(clusters) >= CLUSTERS_OF_A_NAME_MAX:
+            second = next(islice(clusters, 1, None))
+            del clusters[second]
+            self._leave_cluster(second, name)
+        clusters[cluster] = None
+        self._clusters.setdefault(cluster, {})[name] = None
+
+    def _leave_cluster(self, cluster: str, name: str) -> None:
+        names = self._clusters[cluster]
+        del names[name]
+        if not names:
+            del self._clusters[cluster]
+
+    def _is_placed(self, broker: BrokerIdentity) -> bool:
+        return self._addresses.get(broker.name, {}).get(broker.broker_id) == broker.address
+
+    def _displace(self, name: str, broker_id: int) -> str | None:
+        """Take the address away from a name and id; returns it."""
+        address = self._addresses.get(name, {}).pop(broker_id, None)
+        if address is not None:
+            names = self._names_at[address]
+            del names[name]
+            if not names:
+                del self._names_at[address]
+        return address
+
+    def _cluster_of(self, name: str) -> str:
+        return next(iter(self._clusters_of.get(name, ())), "")
+
+    def holders_of(self, broker: BrokerIdentity) -> list[Hashable]:
+        """The connections that speak for what a broker claims: its address, and its name and id.
+
+        An address that is registered under the name already may take another id: a slave becomes the master.
+        """
+        claimed = [broker.address]
+        known = self._addresses.get(broker.name, {})
+        if broker.name not in self._names_at.get(broker.address, ()) and broker.broker_id in known:
+            claimed.append(known[broker.broker_id])
+        return [self._live[address].connection for address in claimed if address in self._live]
+
+    def has_room(self, broker: BrokerIdentity, *, connection: Hashable, count_max: int) -> bool:
+        """Whether a connection may speak for this broker: it does already, or for few enough others.
+
+        A broker is a name at an address. An address without a name, because another has taken it, counts as well.
+        """
+        own = self._spoken_for.get(connection, {})
+        if broker.address in own and broker.name in self._names_at.get(broker.address, ()):
+            return True
+        return sum(max(1, len(self._names_at.get(address, ()))) for address in own) < count_max
 
     def _take_topics(self, broker_name: str, topics: Iterable[TopicConfig]) -> None:
         known = self._queue_data.setdefault(broker_name, {})
         table = self._topics
         own = self._topics_of.setdefault(broker_name, set())
         for topic in topics:
-            numbers = (topic.read_queue_nums, topic.write_queue_nums, topic.perm, topic.topic_sys_flag)
+            if len(topic.topic_name) > TOPIC_CHARACTERS_MAX:
+                continue
+            numbers = (
+                _bounded(topic.read_queue_nums),
+                _bounded(topic.write_queue_nums),
+                topic.perm,
+                topic.topic_sys_flag,
+            )
             data = known.get(numbers) or self._share(broker_name, numbers)
             queues = table.get(topic.topic_name)
             if queues is None:
@@ -178,9 +267,9 @@ class RouteTables:
     def _hear(self, address: str, live: LiveBroker) -> None:
         before = self._live.get(address)
         if before is not None and before.connection != live.connection:
-            self._spoken_for[before.connection].discard(address)
+            self._spoken_for[before.connection].pop(address, None)
         self._live[address] = live
-        self._spoken_for.setdefault(live.connection, set()).add(address)
+        self._spoken_for.setdefault(live.connection, {})[address] = None
 
     def _master_for(self, broker: BrokerIdentity) -> MasterAddresses | None:
         if broker.broker_id == MASTER_ID:
@@ -195,45 +284,55 @@ class RouteTables:
         live = self._live.get(address)
         return live.data_version if live is not None else None
 
-    def touch(self, address: str, *, now_ms: int) -> None:
+    def touch(self, address: str, *, now_s: float) -> None:
         """A broker asked whether its data version is known, and it is: that counts as a sign of life."""
-        self._live[address].heard_ms = now_ms
+        self._live[address].heard_s = now_s
 
-    def silent_since(self, deadline_ms: int) -> list[tuple[str, Hashable]]:
+    def silent_since(self, deadline_s: float) -> list[tuple[str, Hashable]]:
         """The addresses last heard before the deadline, with the connections that spoke for them."""
-        return [(address, live.connection) for address, live in self._live.items() if live.heard_ms < deadline_ms]
+        return [(address, live.connection) for address, live in self._live.items() if live.heard_s < deadline_s]
+
+    def is_silent(self, address: str, deadline_s: float) -> bool:
+        live = self._live.get(address)
+        return live is not None and live.heard_s < deadline_s
 
     def unregister(self, broker: BrokerIdentity) -> None:
-        """A broker says good-bye."""
-        self._forget_live(broker.address)
-        if self._addresses.get(broker.name, {}).pop(broker.broker_id, None) is not None:
+        """A broker says good-bye. What its address has under other names stays, and goes when nothing is heard of it.
+
+        As after everything that ends brokers, there may be something to `sweep`.
+        """
+        if self._displace(broker.name, broker.broker_id) is not None:
             self.generation += 1
             self._drop_if_empty(broker.name)
+        if broker.address not in self._names_at:
+            self._forget_live(broker.address)
 
     def forget_address(self, address: str) -> None:
         """A broker has fallen silent, or its connection has ended."""
         self._forget_live(address)
-        for name, addresses in list(self._addresses.items()):
-            for id_ in [id_ for id_, known in addresses.items() if known == address]:
-                del addresses[id_]
-                self.generation += 1
+        for name, broker_id in list(self._names_at.get(address, {}).items()):
+            self._displace(name, broker_id)
+            self.generation += 1
             self._drop_if_empty(name)
 
-    def forget_connection(self, connection: Hashable, *, remote_address: str) -> list[str]:
-        """A connection has ended: every broker it spoke for is gone. Returns their addresses."""
-        addresses = sorted(self._spoken_for.get(connection, ()))
+    def forget_connection(
+        self, connection: Hashable, *, remote_address: str, count_max: int | None = None
+    ) -> list[str]:
+        """A connection has ended: every broker it spoke for is gone, or the next so many. Returns their addresses."""
+        addresses = sorted(islice(self._spoken_for.get(connection, ()), count_max))
         if not addresses and remote_address in self._live:
             addresses = [remote_address]
         for address in addresses:
             self.forget_address(address)
-        self._spoken_for.pop(connection, None)
+        if not self._spoken_for.get(connection):
+            self._spoken_for.pop(connection, None)
         return addresses
 
     def _forget_live(self, address: str) -> None:
         live = self._live.pop(address, None)
         if live is not None:
             speaker = self._spoken_for[live.connection]
-            speaker.discard(address)
+            speaker.pop(address, None)
             if not speaker:
                 del self._spoken_for[live.connection]
         if self._filter_servers.pop(address, None) is not None:
@@ -243,24 +342,32 @@ class RouteTables:
         """A broker name without an address takes its cluster membership and its queues with it."""
         if self._addresses.get(name) != {}:
             return
-        del self._addresses[name], self._cluster_of[name]
-        for cluster, names in list(self._clusters.items()):
-            names.pop(name, None)
-            if not names:
-                del self._clusters[cluster]
-        for topic in list(self._topics_of.get(name, ())):
-            self._remove_queues(topic, name)
-        self._topics_of.pop(name, None)
+        del self._addresses[name]
+        for cluster in self._clusters_of.pop(name):
+            self._leave_cluster(cluster, name)
         self._queue_data.pop(name, None)
         self.generation += 1
+        self._leftovers.append((name, self._topics_of.pop(name, set())))
+        self.sweep()
 
-    def _remove_queues(self, topic: str, broker_name: str) -> None:
+    def sweep(self) -> bool:
+        """Clean up behind brokers that are gone, some hundred topics at a time; true if there is more to do."""
+        if self._leftovers:
+            name, topics = self._leftovers[0]
+            back = self._topics_of.get(name, ())  # the broker may have come back meanwhile, with these
+            for _ in range(min(len(topics), TOPICS_A_STEP)):
+                topic = topics.pop()
+                if topic not in back:
+                    self._drop_queues(topic, name)
+            if not topics:
+                self._leftovers.popleft()
+        return bool(self._leftovers)
+
+    def _drop_queues(self, topic: str, broker_name: str) -> None:
         """A topic without queues is gone."""
-        queues = self._topics[topic]
-        del queues[broker_name]
-        if not queues:
+        queues = self._topics.get(topic)
+        if queues is not None and queues.pop(broker_name, None) is not None and not queues:
             del self._topics[topic]
-        self._topics_of[broker_name].discard(topic)
 
     # -- what administrators change
 
@@ -271,34 +378,41 @@ class RouteTables:
             list(queues) if cluster is None else [name for name in self._clusters.get(cluster, ()) if name in queues]
         )
         for broker_name in doomed:
-            self._remove_queues(topic, broker_name)
+            self._drop_queues(topic, broker_name)
+            self._topics_of.get(broker_name, set()).discard(topic)
         self.generation += bool(doomed)
 
-    def wipe_write_permission(self, broker_name: str) -> int:
+    def wipe_write_permission_in_steps(self, broker_name: str) -> Generator[None, None, int]:
         """Take producers away from a broker. Returns the number of its topics."""
         return self._change_permission(broker_name, lambda perm: perm & ~PERM_WRITE)
 
-    def add_write_permission(self, broker_name: str) -> int:
+    def add_write_permission_in_steps(self, broker_name: str) -> Generator[None, None, int]:
         """Let producers back to a broker. Returns the number of its topics."""
         return self._change_permission(broker_name, lambda _: PERM_READ_WRITE)
 
-    def _change_permission(self, broker_name: str, change: Callable[[int], int]) -> int:
-        topics = self._topics_of.get(broker_name, set())
-        for topic in topics:
-            queues = self._topics[topic]
-            data = queues[broker_name]
-            numbers = (data.read_queue_nums, data.write_queue_nums, change(data.perm), data.topic_sys_flag)
-            queues[broker_name] = self._share(broker_name, numbers)
-        self.generation += 1
+    def _change_permission(self, broker_name: str, change: Callable[[int], int]) -> Generator[None, None, int]:
+        topics = list(self._topics_of.get(broker_name, ()))
+        for begin in range(0, len(topics), TOPICS_A_STEP):
+            if begin:
+                yield
+            own = self._topics_of.get(broker_name, ())  # some, or all, may have gone since
+            known = self._queue_data.setdefault(broker_name, {}) if own else {}
+            for topic in topics[begin : begin + TOPICS_A_STEP]:
+                if topic in own:
+                    queues = self._topics[topic]
+                    data = queues[broker_name]
+                    numbers = (data.read_queue_nums, data.write_queue_nums, change(data.perm), data.topic_sys_flag)
+                    queues[broker_name] = known.get(numbers) or self._share(broker_name, numbers)
+            self.generation += 1
         return len(topics)
 
     # -- questions
 
     def find_route(self, topic: str, *, order_conf: str | None = None) -> TopicRoute | None:
         """Where a topic is; `None` unless at least one of its brokers has an address."""
-        queues = self._topics.get(topic)
-        if not queues:
-            return None
+        queues = {
+            name: data for name, data in self._topics.get(topic, {}).items() if topic in self._topics_of.get(name, ())
+        }
         brokers = [self._broker_data(name) for name in queues if name in self._addresses]
         if not brokers:
             return None
@@ -319,17 +433,18 @@ class RouteTables:
     def topics(self) -> list[str]:
         return list(self._topics)
 
-    def topics_of_cluster(self, cluster: str) -> list[str]:
+    def topics_of_cluster(self, cluster: str) -> Iterator[str | None]:
+        """The topics that a cluster has; None for each other one, so that a long walk can be done in slices."""
         names = self._clusters.get(cluster, {})
-        return [topic for topic, queues in self._topics.items() if not queues.keys().isdisjoint(names)]
+        for topic, queues in list(self._topics.items()):
+            yield topic if any(name in names for name in queues) else None
 
-    def topics_by_flag(self, *, required: int, forbidden: int = 0) -> list[str]:
-        """The topics whose first broker announces these bits of the system flag."""
-        return [
-            topic
-            for topic, queues in self._topics.items()
-            if (flag := next(iter(queues.values())).topic_sys_flag) & required == required and not flag & forbidden
-        ]
+    def topics_by_flag(self, *, required: int, forbidden: int = 0) -> Iterator[str | None]:
+        """The topics whose first broker announces these bits of the system flag; None for each other one."""
+        for topic, queues in list(self._topics.items()):
+            first = next(iter(queues.values()), None)
+            flag = 0 if first is None else first.topic_sys_flag
+            yield topic if flag & required == required and not flag & forbidden else None
 
     def cluster_and_broker_names(self) -> list[str]:
         return [*self._clusters, *self._addresses]
@@ -342,4 +457,9 @@ class RouteTables:
         return {"topics": len(self._topics), "brokers": len(self._live), "clusters": len(self._clusters)}
 
     def _broker_data(self, name: str) -> BrokerData:
-        return BrokerData(cluster=self._cluster_of[name], broker_name=name, broker_addrs=dict(self._addresses[name]))
+        return BrokerData(cluster=self._cluster_of(name), broker_name=name, broker_addrs=dict(self._addresses[name]))
+
+
+def _bounded(queue_count: int) -> int:
+    """Clients make an object for each queue of a route: a broker's slip must not kill them."""
+    return min(max(queue_count, 0), QUEUE_COUNT_MAX)

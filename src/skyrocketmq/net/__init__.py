@@ -18,7 +18,8 @@ from skyrocketmq.net.dispatch import Dispatcher, Handler, Hook
 from skyrocketmq.net.listeners import bind, bind_three
 from skyrocketmq.net.options import ClientOptions, ConnectionOptions, ServerOptions
 from skyrocketmq.net.outbox import Part
-from skyrocketmq.net.server import Server
+from skyrocketmq.net.server import Places, Server
+from skyrocketmq.net.slices import InOrder, Steps, in_slices
 from skyrocketmq.net.stream import Pause, Stream, StreamSetup
 from skyrocketmq.net.tls import ClientAuth, ClientTls, ServerTls, TlsMode
 
@@ -35,18 +36,22 @@ __all__ = [
     "Feed",
     "Handler",
     "Hook",
+    "InOrder",
     "Part",
     "Pause",
+    "Places",
     "RequestHook",
     "Server",
     "ServerOptions",
     "ServerTls",
+    "Steps",
     "Stream",
     "StreamSetup",
     "TlsMode",
     "bind",
     "bind_three",
     "format_address",
+    "in_slices",
     "pack_address",
     "parse_address",
 ]

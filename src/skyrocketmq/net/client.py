@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import ssl
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -26,7 +25,7 @@ from skyrocketmq.net.rest import Budget
 from skyrocketmq.net.server import close_all
 from skyrocketmq.net.tasks import Tasks
 from skyrocketmq.net.tls import ClientTls, TlsSession
-from skyrocketmq.ports import Clock, Link, SystemClock, TcpLink
+from skyrocketmq.ports import Clock, Link, SystemChance, SystemClock, TcpLink
 from skyrocketmq.wire.frames import Frame
 
 __all__ = ["Client", "RequestHook"]
@@ -69,7 +68,7 @@ class Client:
         before_request: RequestHook | None = None,
         on_open: Listener | None = None,
         on_close: Listener | None = None,
-        chance: Callable[[], float] = random.random,
+        chance: Callable[[], float] | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
         self._link = link or TcpLink()
@@ -78,7 +77,7 @@ class Client:
         self._before_request = before_request
         self._on_open = on_open
         self._on_close = on_close
-        self._chance = chance
+        self._chance = chance or SystemChance().random
         self._tasks = Tasks()
         self._targets: dict[str, _Target] = {}
         self._connections: dict[Connection, _Target] = {}

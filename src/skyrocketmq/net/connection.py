@@ -3,7 +3,8 @@
 This is a module of the hot path: a received buffer costs `data_received`, one call of the feed, and one write. Rules:
 
 1. Received bytes go to a **feed**, which answers what it can at once: `(buffer, connection) -> (bytes used, replies)`.
-   It may stop before the end of the buffer when the connection is paused; the rest is given to it again later.
+   It may stop before the end of the buffer when the connection is paused or its turn is over (`is_turn_over`); the
+   rest is given to it again later, after others have had their turn.
 2. Bytes that are not the protocol close this connection and touch nothing else.
 3. Nothing is lost silently: a request of ours ends with its answer, `RequestTimeout` or `ConnectionLost`.
 
@@ -35,6 +36,10 @@ logger = logging.getLogger(__name__)
 
 Feed = Callable[[bytes, "Connection"], tuple[int, Sequence[Part]]]
 
+TURN_S = 0.005  # for so long a connection's requests are handled before those of others have their turn
+TURN_FRAMES = 4096  # and so many, for where no clock runs
+
+PORT_BYTES = 4  # at the end of a packed host
 _ONEWAY_BIT = 2
 
 
@@ -44,7 +49,7 @@ class ConnectionSetup(StreamSetup):
 
     feed: Feed
     tasks: Tasks
-    incomplete: Budget  # what is kept of large frames that have not arrived completely
+    incomplete: Budget[Connection]  # what is kept of large frames that have not arrived completely
     close_if_timeout: bool = False
     silent_s: float = 0.0  # for how long at least nothing must have come
 
@@ -55,6 +60,7 @@ class Connection(Stream):
     __slots__ = (
         "_close_if_timeout",
         "_feed",
+        "_frame_began_s",
         "_gate",
         "_handler_count",
         "_incomplete",
@@ -63,6 +69,8 @@ class Connection(Stream):
         "_silence_timer",
         "_silent_s",
         "_tasks",
+        "_turn_end_s",
+        "_turn_frames",
         "_waiting",
     )
 
@@ -75,10 +83,18 @@ class Connection(Stream):
         self._silence_timer: Timer | None = None
         self._waiting = WaitingRequests(setup.clock)
         self._gate = Gate(self._room)
-        self._rest = Rest(setup.incomplete)
+        self._rest: Rest[Connection] = Rest(setup.incomplete, self)
+        self._frame_began_s = 0.0
         self._incomplete = setup.incomplete
         self._refusal: ProtocolError | None = None
         self._handler_count = 0
+        self._turn_end_s = 0.0
+        self._turn_frames = 0
+
+    @property
+    def host(self) -> bytes:
+        """Where the peer is, without its port."""
+        return self.peer_host[:-PORT_BYTES]
 
     @property
     def has_received(self) -> bool:
@@ -215,12 +231,16 @@ class Connection(Stream):
             data = self._rest.add(data)
             if not data:
                 if self._incomplete.is_exceeded:
-                    self._refuse_incomplete()
+                    self._incomplete.heaviest()._refuse_incomplete()
+                elif not self._rest.is_held and self._clock.monotonic() - self._frame_began_s > self._options.frame_s:
+                    self._refuse(ProtocolError(f"a frame that takes longer than {self._options.frame_s:g} s"))
                 return
         self._take(data)
 
     def _take(self, data: bytes) -> None:
         """Give a buffer to the feed, as often as it makes progress, and keep what it leaves."""
+        self._turn_end_s = self._clock.monotonic() + TURN_S
+        self._turn_frames = TURN_FRAMES
         while True:
             try:
                 used_bytes, replies = self._feed(data, self)
@@ -243,16 +263,21 @@ class Connection(Stream):
             needed = needed_bytes(data)
             if len(data) < needed:
                 self._rest.keep(data, needed)
-                return
-            if self._pauses:
-                self._rest.hold(data)
+                self._frame_began_s = self._clock.monotonic()
                 return
             if self._is_closing:
+                return
+            if not self._pauses and self.is_turn_over():
+                self.pause_reading(Pause.TURN)
+                self._loop.call_soon(self.resume_reading, Pause.TURN)
+            if self._pauses:
+                self._rest.hold(data)
                 return
             assert used_bytes, "a feed that is not paused uses every complete frame"
 
     def _refuse_incomplete(self) -> None:
-        self._refuse(FrameTooLarge(f"incomplete frames take {self._incomplete.used_bytes} bytes, that is the limit"))
+        self._rest.take()  # at once: closing may take a while, and the next to exceed the limit is somebody else
+        self._refuse(FrameTooLarge("incomplete frames take too much memory, and those of this host the most of it"))
 
     def _refuse(self, error: ProtocolError) -> None:
         logger.warning("peer refused", extra=self._log_fields() | {"reason": str(error)})
@@ -272,11 +297,16 @@ class Connection(Stream):
         super().connection_lost(error)
         if self._silence_timer is not None:
             self._silence_timer.cancel()
-        self._rest.take()
+        self._rest.close()
         self._waiting.fail(self._lost)
         self._gate.fail(self._lost)
 
     # ------------------------------------------------------------------------------------------------------- for feeds
+
+    def is_turn_over(self) -> bool:
+        """Asked by a feed after each request that took more than a few microseconds: whether to leave the rest."""
+        self._turn_frames -= 1
+        return self._turn_frames <= 0 or self._clock.monotonic() >= self._turn_end_s
 
     def refuse(self, error: ProtocolError) -> None:
         """Bad bytes stand behind good ones: close once the replies that the feed returns are written."""

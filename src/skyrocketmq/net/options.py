@@ -20,8 +20,10 @@ class ConnectionOptions:
     idle_s: float = 120.0  # nothing read and nothing written for so long: closed; 0 = never
     handlers_max: int = 1024  # requests of one peer being handled by tasks: above, nothing more is read from it
     requests_max: int = 65_535  # our requests waiting for answers of one peer: above, senders wait in turn
-    # Incomplete frames of more than 256 KiB, of all peers together: above, the peer whose bytes came last is closed.
+    # Incomplete frames of more than 256 KiB, of all peers together: above, the host that holds most of it loses the
+    # connection whose frame began first.
     incomplete_bytes_max: int = 512 * MIB
+    frame_s: float = 120.0  # a frame that has begun and is not complete after so long: closed
 
     write_high_bytes: int = 1 * MIB  # unsent bytes: above, senders wait, and a server stops reading from the peer
     write_low_bytes: int = 256 * KIB  # unsent bytes: below again, both go on

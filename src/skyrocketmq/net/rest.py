@@ -4,13 +4,15 @@ A frame of 16 MiB comes in hundreds of pieces: they are collected in a list and 
 would copy each byte hundreds of times.
 
 A thousand peers that send all but the last byte of such a frame would fill 16 GiB: what is kept of large frames counts
-against a budget that all connections of a server share.
+against a budget that all connections of a server share. Where it is exceeded, whoever holds most of it has to go: the
+host whose connections hold most together, and of those the one that has been at its frame longest.
 """
 
 from __future__ import annotations
 
 import sys
 from struct import Struct
+from typing import Generic, Protocol, TypeVar
 
 __all__ = ["Budget", "Rest", "needed_bytes"]
 
@@ -26,28 +28,54 @@ def needed_bytes(data: bytes) -> int:
     return 4 + int(_LENGTH.unpack_from(data)[0])
 
 
-class Budget:
+class Holder(Protocol):
+    """Who keeps bytes."""
+
+    @property
+    def host(self) -> bytes: ...
+
+
+H = TypeVar("H", bound=Holder)
+
+
+class Budget(Generic[H]):
     """Bytes that several may keep together."""
 
-    __slots__ = ("bytes_max", "used_bytes")
+    __slots__ = ("_holders", "bytes_max", "used_bytes")
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.used_bytes = 0
+        self._holders: dict[H, int] = {}  # those with a frame begun longest ago first
+
+    def add(self, holder: H, byte_count: int) -> None:
+        self.used_bytes += byte_count
+        self._holders[holder] = self._holders.get(holder, 0) + byte_count
+
+    def give_back(self, holder: H) -> None:
+        self.used_bytes -= self._holders.pop(holder, 0)
+
+    def heaviest(self) -> H:
+        """Who is to go if it is exceeded."""
+        by_host: dict[bytes, int] = {}
+        for holder, byte_count in self._holders.items():
+            by_host[holder.host] = by_host.get(holder.host, 0) + byte_count
+        host = max(by_host, key=by_host.__getitem__)
+        return next(holder for holder in self._holders if holder.host == host)
 
     @property
     def is_exceeded(self) -> bool:
         return self.used_bytes > self.bytes_max
 
 
-class Rest:
+class Rest(Generic[H]):
     """Pieces of a buffer. `held` ones hold complete frames too: their reader had to stop before the end."""
 
-    __slots__ = ("_budget", "_counted_bytes", "_needed_bytes", "_pieces", "have_bytes", "is_held")
+    __slots__ = ("_budget", "_holder", "_needed_bytes", "_pieces", "have_bytes", "is_held")
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget[H], holder: H) -> None:
         self._budget = budget
-        self._counted_bytes = 0
+        self._holder: H | None = holder
         self._pieces: list[bytes] = []
         self._needed_bytes = 0
         self.have_bytes = 0
@@ -74,15 +102,22 @@ class Rest:
             self._count(len(data))
         return self.take() if self.have_bytes >= self._needed_bytes else b""
 
+    def close(self) -> None:
+        """Nothing is kept any more, nor for whom."""
+        self.take()
+        self._holder = None
+
     def take(self) -> bytes:
         """Everything kept; nothing is kept afterwards."""
         data = b"".join(self._pieces)
-        self._count(-self._counted_bytes)
+        if self._needed_bytes > LARGE_FRAME_BYTES and self._holder is not None:
+            self._budget.give_back(self._holder)
+        self._needed_bytes = 0
         self._pieces = []
         self.have_bytes = 0
         self.is_held = False
         return data
 
     def _count(self, byte_count: int) -> None:
-        self._counted_bytes += byte_count
-        self._budget.used_bytes += byte_count
+        if self._holder is not None:
+            self._budget.add(self._holder, byte_count)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable, Set
 
+from skyrocketmq.loop_watch import LoopWatch
 from skyrocketmq.net.connection import Connection, ConnectionSetup, Feed
 from skyrocketmq.net.dispatch import Dispatcher
 from skyrocketmq.net.listeners import bind
@@ -19,7 +19,8 @@ from skyrocketmq.net.options import ServerOptions
 from skyrocketmq.net.rest import Budget
 from skyrocketmq.net.tasks import Tasks
 from skyrocketmq.net.tls import ServerTls, TlsMode
-from skyrocketmq.ports import Clock, Link, SystemClock, TcpLink
+from skyrocketmq.net.watched import WatchedConnection
+from skyrocketmq.ports import Bound, Clock, Link, SystemClock, TcpLink
 
 __all__ = ["Server"]
 
@@ -28,8 +29,17 @@ logger = logging.getLogger(__name__)
 Listener = Callable[[Connection], object]
 
 
+class Places:
+    """The open connections of servers that share one limit: those of a process share its descriptors."""
+
+    __slots__ = ("taken",)
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+
 class Server:
-    """Serves one socket. Made by `start`; `async with` closes it.
+    """Serves one address. Made by `start`; `async with` closes it.
 
     server = await Server.start(("127.0.0.1", 0), dispatcher)
     ...
@@ -38,7 +48,7 @@ class Server:
 
     def __init__(
         self,
-        sock: socket.socket,
+        bound: Bound,
         feed: Feed,
         *,
         clock: Clock,
@@ -46,13 +56,15 @@ class Server:
         tls: ServerTls | None,
         on_open: Listener | None,
         on_close: Listener | None,
+        places: Places | None,
     ) -> None:
+        self._places = places or Places()
         self._clock = clock
         self._options = options
         self._on_open = on_open
         self._on_close = on_close
         self._tasks = Tasks()
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}  # in the order of their coming
         self._listener: asyncio.AbstractServer | None = None
         self._closing: asyncio.Future[None] | None = None
         self._setup = ConnectionSetup(
@@ -65,14 +77,13 @@ class Server:
             on_close=self._closed,
             server_tls=None if tls is None or tls.mode is TlsMode.DISABLED else tls,
         )
-        address = sock.getsockname()
-        self.host: str = address[0]
-        self.port: int = address[1]
+        self.host = bound.host
+        self.port = bound.port
 
     @classmethod
     async def start(
         cls,
-        where: socket.socket | tuple[str, int],
+        where: Bound | tuple[str, int],
         handler: Dispatcher | Feed,
         *,
         clock: Clock | None = None,
@@ -81,34 +92,47 @@ class Server:
         tls: ServerTls | None = None,
         on_open: Listener | None = None,
         on_close: Listener | None = None,
+        watch: LoopWatch | None = None,
+        places: Places | None = None,
     ) -> Server:
-        """Serve a bound socket, or a host and a port (0 for any). The server owns the socket from here on.
+        """Serve an address that is bound, or a host and a port (0 for any). The server owns the address from here on.
 
-        `on_open` and `on_close` are called with each connection. Without `tls`, TLS clients are refused. Raises
+        `on_open` and `on_close` are called with each connection. Without `tls`, TLS clients are refused. `watch` is
+        told of buffers that take too long. Servers with the same `places` share the limit of connections. Raises
         `NetError` if the port is taken, `ConfigError` if a TLS file cannot be used.
         """
         options = options or ServerOptions()
-        sock = where if isinstance(where, socket.socket) else bind(*where, backlog=options.backlog)
+        link = link or TcpLink()
+        bound = bind(*where, link=link, backlog=options.backlog) if isinstance(where, tuple) else where
         try:
             if tls is not None:
                 tls.load()
             feed = handler.feed if isinstance(handler, Dispatcher) else handler
             server = cls(
-                sock, feed, clock=clock or SystemClock(), options=options, tls=tls, on_open=on_open, on_close=on_close
+                bound,
+                feed,
+                clock=clock or SystemClock(),
+                options=options,
+                tls=tls,
+                on_open=on_open,
+                on_close=on_close,
+                places=places,
             )
-            server._listener = await (link or TcpLink()).listen(
-                lambda: Connection(server._setup), sock, backlog=options.backlog
-            )
+            server._listener = await link.listen(server._connection(watch), bound, backlog=options.backlog)
         except BaseException:
-            sock.close()
+            bound.close()
             raise
         logger.info("listening", extra={"host": server.host, "port": server.port})
         return server
 
+    def _connection(self, watch: LoopWatch | None) -> Callable[[], Connection]:
+        setup = self._setup
+        return (lambda: Connection(setup)) if watch is None else (lambda: WatchedConnection(setup, watch))
+
     @property
     def connections(self) -> Set[Connection]:
         """The open connections; a view that changes with them."""
-        return self._connections
+        return self._connections.keys()
 
     @property
     def task_count(self) -> int:
@@ -122,17 +146,20 @@ class Server:
         await self.close()
 
     def _opened(self, connection: Connection) -> None:
-        if self._closing is not None or len(self._connections) >= self._options.connections_max:
-            logger.warning("connection refused", extra={"peer": connection.peer, "open": len(self._connections)})
-            connection.abort(f"{len(self._connections)} connections are open already")
+        open_count = self._places.taken
+        if self._closing is not None or open_count >= self._options.connections_max:
+            logger.warning("connection refused", extra={"peer": connection.peer, "open": open_count})
+            connection.abort(f"{open_count} connections are open already")
             return
-        self._connections.add(connection)
+        self._connections[connection] = None
+        self._places.taken += 1
         if self._on_open is not None:
             self._on_open(connection)
 
     def _closed(self, connection: Connection) -> None:
         if connection in self._connections:  # one that was refused was never announced
-            self._connections.discard(connection)
+            del self._connections[connection]
+            self._places.taken -= 1
             if self._on_close is not None:
                 self._on_close(connection)
 
@@ -150,7 +177,7 @@ class Server:
         cancelled_count = await self._tasks.finish(clock=self._clock, grace_s=grace_s)
         if cancelled_count:
             logger.warning("requests cut off by closing", extra={"count": cancelled_count, "grace_s": grace_s})
-        await close_all(self._connections, "the server is closing")
+        await close_all(self._connections.keys(), "the server is closing")
         await self._listener.wait_closed()
         logger.info("closed", extra={"host": self.host, "port": self.port})
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from skyrocketmq.net.options import ConnectionOptions
 from skyrocketmq.net.outbox import Outbox
 from skyrocketmq.net.silence import CHECKS_PER_LIMIT, Silence
 from skyrocketmq.net.tls import TLS_HELLO_BYTE, ServerTls, TlsMode, TlsSession
-from skyrocketmq.ports import Clock, Timer
+from skyrocketmq.ports import Clock, Timer, set_buffers
 
 __all__ = ["Pause", "Stage", "Stream", "StreamSetup"]
 
@@ -42,6 +41,14 @@ class Pause(IntFlag):
     WRITES = 1  # it does not read what is written to it
     HANDLERS = 2  # too many of its requests are being handled
     OWNER = 4  # the owner of the connection wants it so
+    TURN = 8  # its turn is over: others come first
+    ORDER = 16  # one of its requests is being handled in slices, and the next ones have to wait for that
+
+
+UNTRUSTED_HINT = (
+    "; name the certificate that vouches for the peer (trust_path, tls.client.trustCertPath); "
+    "for tests, and for servers that make their own, ClientTls(verify=False)"
+)
 
 
 class Stage(IntEnum):
@@ -162,7 +169,7 @@ class Stream(asyncio.Protocol):
         address = peer_address(transport.get_extra_info("peername"))
         self.peer = str(address)
         self.peer_host = pack_address(address)
-        _set_socket_buffers(transport.get_extra_info("socket"), options)
+        set_buffers(transport, send_bytes=options.socket_send_bytes, receive_bytes=options.socket_receive_bytes)
         transport.set_write_buffer_limits(high=options.write_high_bytes, low=options.write_low_bytes)
         self._outbox = Outbox(transport, loop=self._loop, clock=self._clock, options=options, cut_off=self._cut_off)
         if options.idle_s:
@@ -199,7 +206,8 @@ class Stream(asyncio.Protocol):
         except ssl.SSLError as error:
             self._outbox.send_sealed(session.take_output())
             logger.warning("TLS failed", extra=self._log_fields() | {"reason": str(error)})
-            self.close(f"TLS failed: {error}")
+            hint = UNTRUSTED_HINT if isinstance(error, ssl.SSLCertVerificationError) else ""
+            self.close(f"TLS failed: {error}{hint}")
             return b""
         self._outbox.send_sealed(session.take_output())
         if session.is_open and not was_open:
@@ -333,10 +341,3 @@ class Stream(asyncio.Protocol):
 
     def _log_fields(self) -> dict[str, object]:
         return {"peer": self.peer, "connection": self.id}
-
-
-def _set_socket_buffers(sock: socket.socket | None, options: ConnectionOptions) -> None:
-    if sock is not None and options.socket_send_bytes:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.socket_send_bytes)
-    if sock is not None and options.socket_receive_bytes:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.socket_receive_bytes)

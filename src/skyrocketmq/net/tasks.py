@@ -19,24 +19,24 @@ logger = logging.getLogger(__name__)
 
 
 class Tasks:
-    """A set of running tasks. A failure nobody handled is logged, never lost."""
+    """Running tasks. A failure nobody handled is logged, never lost."""
 
     __slots__ = ("_running",)
 
     def __init__(self) -> None:
-        self._running: set[asyncio.Task[Any]] = set()
+        self._running: dict[asyncio.Task[Any], None] = {}  # in the order of their start
 
     def __len__(self) -> int:
         return len(self._running)
 
     def start(self, work: Coroutine[Any, Any, object], *, name: str) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work, name=name)
-        self._running.add(task)
+        self._running[task] = None
         task.add_done_callback(self._ended)
         return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._running.discard(task)
+        self._running.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("task failed", extra={"task": task.get_name()}, exc_info=error)
 

@@ -79,16 +79,17 @@ class ServerTls:
 
 @dataclass(kw_only=True)
 class ClientTls:
-    """A client's side of TLS. With `verify` off it trusts any server: for tests, and Apache's default.
+    """A client's side of TLS. The server's certificate must be signed by one in `trust_path` (the system's without one)
+    and be made out to the host that is dialled: brokers are dialled by the addresses they register, mostly numbers,
+    which their certificates then have to name. `check_hostname=False` leaves that out, as Apache's clients do.
 
-    With `verify` on the server's certificate must be signed by one in `trust_path` (the system's without one).
-    `check_hostname` is off by default as at Apache: brokers are dialled by the addresses they register, mostly numbers.
-    It can be pickled: whoever gets it reads the files anew.
+    `verify=False` trusts any server: for tests, and for servers that make their certificate themselves. It can be
+    pickled: whoever gets it reads the files anew.
     """
 
-    verify: bool = False
+    verify: bool = True
     trust_path: Path | None = None
-    check_hostname: bool = False
+    check_hostname: bool = True
     certificate_path: Path | None = None
     key_path: Path | None = None
     key_password: str | None = field(default=None, repr=False)

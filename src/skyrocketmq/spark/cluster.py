@@ -14,7 +14,7 @@ from typing import Final, Self
 import pyarrow as pa
 
 from skyrocketmq.errors import MQError, NetError, NoRoute
-from skyrocketmq.model import MessageQueue
+from skyrocketmq.model import QUEUE_COUNT_MAX, MessageQueue
 from skyrocketmq.model.flags import PULL_SUBSCRIPTION
 from skyrocketmq.model.names import PERM_READ, PERM_WRITE, local_system_topics
 from skyrocketmq.model.properties import UNIQ_KEY
@@ -105,7 +105,7 @@ class Cluster:
             MessageQueue(topic, data.broker_name, queue_id)
             for data in self._route(topic).queue_datas
             if data.perm & PERM_READ and data.broker_name in self._brokers
-            for queue_id in range(data.read_queue_nums)
+            for queue_id in range(min(data.read_queue_nums, QUEUE_COUNT_MAX))
         )
 
     def writable_queues(self, topic: str) -> list[MessageQueue]:
@@ -116,7 +116,7 @@ class Cluster:
             MessageQueue(topic, data.broker_name, queue_id)
             for data in route.queue_datas
             if data.perm & PERM_WRITE and data.broker_name in masters
-            for queue_id in range(data.write_queue_nums)
+            for queue_id in range(min(data.write_queue_nums, QUEUE_COUNT_MAX))
         )
 
     def addresses(self, topic: str) -> frozenset[str]:

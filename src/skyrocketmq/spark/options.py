@@ -38,6 +38,7 @@ _LINK: Final = (
     "securityToken",
     "tls",
     "tlsVerify",
+    "tlsCheckHostname",
     "tlsTrustPath",
     "tlsCertificatePath",
     "tlsKeyPath",
@@ -296,13 +297,16 @@ class Texts:
 
     def _tls(self) -> ClientTls | None:
         if not self.flag("tls", False):
-            self.forbid("it needs tls=true", "tlsVerify", "tlsTrustPath", "tlsCertificatePath", "tlsKeyPath")
+            self.forbid(
+                "it needs tls=true", "tlsVerify", "tlsCheckHostname", "tlsTrustPath", "tlsCertificatePath", "tlsKeyPath"
+            )
             return None
         trust, certificate, key = (
             self.read(name, Path, None) for name in ("tlsTrustPath", "tlsCertificatePath", "tlsKeyPath")
         )
         return ClientTls(
-            verify=self.flag("tlsVerify", trust is not None),
+            verify=self.flag("tlsVerify", True),
+            check_hostname=self.flag("tlsCheckHostname", True),
             trust_path=trust,
             certificate_path=certificate,
             key_path=key,

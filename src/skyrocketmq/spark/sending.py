@@ -24,7 +24,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from skyrocketmq.client.identity import local_ip
 from skyrocketmq.client.outgoing import Outgoing, SendFrames, compressed, join_packed, pack_message
 from skyrocketmq.client.send_result import read_send_result
 from skyrocketmq.client.sending import FAILED_CODES
@@ -33,7 +32,8 @@ from skyrocketmq.model import Message, MessageQueue
 from skyrocketmq.model.hosts import pack_host
 from skyrocketmq.model.names import AUTO_CREATE_TOPIC
 from skyrocketmq.model.properties import WAIT
-from skyrocketmq.ports import SystemClock, pause
+from skyrocketmq.net import parse_address
+from skyrocketmq.ports import LocalMachine, SystemClock, pause
 from skyrocketmq.spark.choosing import QueueChoice, WriteFailed
 from skyrocketmq.spark.cluster import Cluster
 from skyrocketmq.spark.link import BlockingLink
@@ -95,7 +95,8 @@ class Sending:
         self._options = options
         self._clock = SystemClock()
         chance = random.SystemRandom()
-        own_ip = pack_host(local_ip(options.name_servers), 0)[:-4]
+        hosts = tuple(parse_address(address).host for address in options.name_servers)
+        own_ip = pack_host(LocalMachine().address(hosts), 0)[:-4]
         self._ids = UniqueIdGenerator(ip=own_ip, process_id=os.getpid(), constant=chance.getrandbits(32))
         self._frames = SendFrames(options.group, template=AUTO_CREATE_TOPIC, template_queue_nums=4, unit_mode=False)
         self._choice = QueueChoice(cluster)

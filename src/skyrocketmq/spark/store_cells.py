@@ -22,6 +22,7 @@ from skyrocketmq.errors import CorruptRecord, StoreError
 from skyrocketmq.ports import LocalDisk
 from skyrocketmq.spark.store_planning import QueuePart
 from skyrocketmq.store.commit_log import LogFile
+from skyrocketmq.store.consume_queue import FILLER_SIZE
 from skyrocketmq.store.open_files import OpenFiles
 from skyrocketmq.wire.records import RECORD_BYTES_MIN
 
@@ -124,11 +125,12 @@ class _Queue:
 
     def fill(self) -> bool:
         """Have some cells; False if there are no more."""
-        if not len(self._left):
+        while not len(self._left):
             first, cells = next(self._chunks, (0, None))
             if cells is None:
                 return False
-            self._left = _columns(self._part.queue_id, first, cells)
+            columns = _columns(self._part.queue_id, first, cells)
+            self._left = columns.pick(np.flatnonzero(columns.sizes != FILLER_SIZE))  # numbers that nobody has
             self._at = first + len(cells)
             # As far as the log has been reached: in a damaged queue a cell may lead back.
             self._reached = np.maximum.accumulate(self._left.log_offsets)

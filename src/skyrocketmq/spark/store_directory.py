@@ -16,6 +16,7 @@ from typing import Final
 
 from skyrocketmq.config import StoreConfig, load_broker_config
 from skyrocketmq.errors import StoreError
+from skyrocketmq.hot.layout import INDEX_HEADER_BYTES
 from skyrocketmq.ports import Disk, LocalDisk
 from skyrocketmq.spark.filters import Interval
 from skyrocketmq.spark.store_options import StoreOptions
@@ -26,7 +27,7 @@ from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, FILLER_SIZE
 from skyrocketmq.store.consume_queue import KEY as QUEUE_KEY
 from skyrocketmq.store.file_rows import RowFile, load_row
 from skyrocketmq.store.index import NAME_DIGITS
-from skyrocketmq.store.index_file import HEADER, HEADER_BYTES, IndexLayout
+from skyrocketmq.store.index_file import HEADER, IndexLayout
 from skyrocketmq.store.log_files import LogFiles, require_log
 from skyrocketmq.store.log_scan import LogScan, next_record
 from skyrocketmq.store.moved_stores import log_path_of
@@ -231,7 +232,7 @@ class StoreDirectory:
             return None
 
         def cell(offset: int) -> tuple[int, int]:
-            return self._cell(files, offset)
+            return self._cell_or_before(files, offset)
 
         low, high = min(files) // CELL_BYTES, (max(files) + file_bytes) // CELL_BYTES
         start, end = cell_range(low, high, cell, is_filler=FILLER_SIZE.__eq__, log=log)
@@ -281,7 +282,26 @@ class StoreDirectory:
 
     def log_offset_of(self, part: QueuePart, offset: int) -> int:
         """Where a place of a queue leads."""
-        return self._cell(dict(part.queue_files), offset)[0]
+        return self._cell_or_before(dict(part.queue_files), offset)[0]
+
+    def _cell_or_before(self, files: Mapping[int, Path], offset: int) -> tuple[int, int]:
+        """The same as `_cell`, but of the nearest message before a filler: numbers that a power cut made a queue skip
+        lead nowhere. The filler itself if there is no message before it."""
+        found = self._cell(files, offset)
+        file_bytes, count = self._config.queue_file_bytes, 8
+        end = offset * CELL_BYTES
+        while found[1] == FILLER_SIZE and end > 0:
+            start = (end - 1) // file_bytes * file_bytes
+            if start not in files:
+                break
+            begin = max(start, end - count * CELL_BYTES)
+            data = self.log.open_files.get(files[start]).pread(end - begin, begin - start)
+            for at in range(len(data) - CELL_BYTES, -1, -CELL_BYTES):
+                log_offset, size, _ = CELL.unpack_from(data, at)
+                if size != FILLER_SIZE:
+                    return log_offset, size
+            end, count = begin, min(count * 8, 32_768)
+        return found
 
     def _cell(self, files: Mapping[int, Path], offset: int) -> tuple[int, int]:
         """Log offset and size at a place of a queue; zeros where there is no file."""
@@ -310,7 +330,7 @@ class StoreDirectory:
                     f"{path} has {file.size()} bytes, index files of this store have {layout.file_bytes}: give the "
                     f"configuration of its broker with option config"
                 )
-            *_, count = HEADER.unpack(file.pread(HEADER_BYTES, 0))
+            *_, count = HEADER.unpack(file.pread(INDEX_HEADER_BYTES, 0))
         finally:
             file.close()
         if not 0 <= count <= layout.entry_count:

@@ -171,8 +171,8 @@ def cell_range(
 ) -> tuple[int, int]:
     """The offsets in [low, high) whose cells lead into the log offsets `log`, as (first, behind the last).
 
-    `cell` gives log offset and size. Cells lead ever further into the log; fillers stand in front of all of them, and
-    cells of size 0, which nobody has written yet, behind.
+    `cell` gives log offset and size, for a filler those of the message before it. So cells lead ever further into the
+    log; fillers with no message before them stand in front, and cells of size 0, which nobody has written yet, behind.
     """
 
     def is_behind(offset: int) -> bool:

@@ -13,11 +13,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from skyrocketmq.hot.layout import INDEX_ENTRY_BYTES, INDEX_HEADER_BYTES, INDEX_SLOT_BYTES
 from skyrocketmq.spark.columns import SCHEMA as MESSAGES
 from skyrocketmq.spark.filters import Narrowing
 from skyrocketmq.spark.store_cells import FewFiles, cells_of
 from skyrocketmq.spark.store_planning import IndexPart, LogPart, QueuePart
-from skyrocketmq.store.index_file import ENTRY_BYTES, HEADER, HEADER_BYTES, SLOT_BYTES
+from skyrocketmq.store.index_file import HEADER
 from skyrocketmq.store.log_scan import LogScan
 
 __all__ = ["SCHEMAS", "DamageRow", "damage_batch", "damage_of", "read_cells", "read_entries"]
@@ -60,7 +61,7 @@ DamageRow = tuple[str, str, int, int, str, bool]
 
 ENTRY_ROWS: Final = 8192
 _ENTRIES: Final = np.dtype([("key_hash", ">i4"), ("log_offset", ">i8"), ("seconds", ">i4"), ("previous", ">i4")])
-assert _ENTRIES.itemsize == ENTRY_BYTES
+assert _ENTRIES.itemsize == INDEX_ENTRY_BYTES
 
 
 def read_cells(part: QueuePart, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -81,13 +82,13 @@ def read_cells(part: QueuePart, columns: Sequence[str]) -> Iterator[pa.RecordBat
 
 def read_entries(part: IndexPart, columns: Sequence[str], narrowing: Narrowing) -> Iterator[pa.RecordBatch]:
     """The entries of a part of an index file that lead to messages of the planned log."""
-    entries_at = HEADER_BYTES + SLOT_BYTES * part.slot_count
+    entries_at = INDEX_HEADER_BYTES + INDEX_SLOT_BYTES * part.slot_count
     with closing(FewFiles((), 1)) as files:
-        begin_ms = HEADER.unpack(files.read(part.path, 0, HEADER_BYTES))[0]
+        begin_ms = HEADER.unpack(files.read(part.path, 0, INDEX_HEADER_BYTES))[0]
         for number in range(part.start, part.end, ENTRY_ROWS):
             count = min(ENTRY_ROWS, part.end - number)
-            data = files.read(part.path, entries_at + number * ENTRY_BYTES, count * ENTRY_BYTES)
-            entries = np.frombuffer(data, _ENTRIES, len(data) // ENTRY_BYTES)
+            data = files.read(part.path, entries_at + number * INDEX_ENTRY_BYTES, count * INDEX_ENTRY_BYTES)
+            entries = np.frombuffer(data, _ENTRIES, len(data) // INDEX_ENTRY_BYTES)
             numbers = np.arange(number, number + len(entries), dtype=np.int32)
             # A broker at work counts an entry before it is on its way to the file; nothing but zeros is there then.
             is_there = (entries["log_offset"] < part.log_end) & (

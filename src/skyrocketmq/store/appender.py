@@ -29,6 +29,7 @@ from zlib import crc32
 from zlib_ng.zlib_ng import crc32 as crc32_long
 
 from skyrocketmq.errors import DiskFull, StoreError
+from skyrocketmq.hot import pack_key
 from skyrocketmq.model.flags import BORN_HOST_V6, STORE_HOST_V6
 from skyrocketmq.model.hosts import HOST_BYTES_V4
 from skyrocketmq.model.offsets import LogOffset
@@ -36,10 +37,10 @@ from skyrocketmq.ports import Clock
 from skyrocketmq.store.commit_log import CommitLog
 from skyrocketmq.store.consume_queue import CELL, ConsumeQueue
 from skyrocketmq.store.consume_queues import ConsumeQueues
-from skyrocketmq.store.index_file import KeyPlace
 from skyrocketmq.store.key_feed import KeyFeed
 from skyrocketmq.store.queue_extension import QueueExtensions
 from skyrocketmq.store.record_shape import RecordShape
+from skyrocketmq.store.reservations import Reservations
 from skyrocketmq.store.statistics import StoreStatistics
 from skyrocketmq.store.statuses import PutStatus, Refusal, RunningFlag, RunningState
 from skyrocketmq.store.transient_pool import TransientPool
@@ -91,6 +92,7 @@ class Appender:
         message_bytes_max: int,
         pool: TransientPool | None = None,
         extensions: QueueExtensions | None = None,
+        reservations: Reservations,
     ) -> None:
         self.now_ms = 0  # store time of the messages being added
         self.refusal: Refusal | None = None  # why the last `add` or `commit` failed
@@ -105,11 +107,13 @@ class Appender:
         self._clock = clock
         self._pool = pool
         self._extensions = extensions
+        self._reservations = reservations
         self._position = int(log.max_offset)  # where the next record begins
         self._limit = log.limit
         self._pieces: list[bytes] = []
-        self._keys: list[KeyPlace] = []
+        self._keys: list[bytes] = []  # packed
         self._arrivals: list[Arrival] = []
+        self._vouched: list[tuple[int, int]] = []  # where records begin and end that need a voucher
         self._count = 0
         self._has_failed = False  # so did the last write
         self._is_broken = False  # a write failed; adds are refused until the caller has learnt of it
@@ -195,6 +199,7 @@ class Appender:
             or len(born_host) != HOST_BYTES_V4
             or reconsume_times
             or self._is_all_special
+            or b"\0" in key
         ):
             return self.add_special(queue, shape, key, body, flag, sys_flag, born_ms, born_host, reconsume_times)
         total = shape.fixed_bytes + body_bytes
@@ -207,6 +212,8 @@ class Appender:
             crc = (crc32(body) if body_bytes < CRC_LONG_FROM_BYTES else crc32_long(body)) & CRC_MASK
         offset = queue.next_offset
         queue.next_offset = offset + 1
+        if offset >= queue.extend_at:
+            self._reservations.want(queue)
         self._pieces += (
             _quick_head(
                 total,
@@ -233,9 +240,9 @@ class Appender:
         if queue.is_watched:
             self._note_arrival(queue, shape, key, shape.tags_code)
         if key:
-            self._keys.append((shape.topic, key, position))
+            self._keys.append(pack_key(key, shape.topic.start, position, self.now_ms))
         if shape.keys:
-            self._keys += [(shape.topic, other, position) for other in shape.keys]
+            self._keys += [pack_key(other, shape.topic.start, position, self.now_ms) for other in shape.keys]
         self._position = position + total
         self._count += 1
         return position
@@ -254,7 +261,7 @@ class Appender:
         prepared_offset: int = 0,
         store_host: bytes | None = None,
     ) -> int:
-        """The same for any message: IPv6 hosts, delayed, prepared, of a foreign store host, or beyond the limits."""
+        """The same for any message: IPv6 hosts, delayed, prepared, of a foreign store host, with NULs, or too large."""
         host = self._store_host if store_host is None else store_host
         total = self.record_bytes(shape, len(body), born_host, host)
         self.refusal = self._state.refusal or self.refusal_of(shape, len(body), total)
@@ -285,6 +292,8 @@ class Appender:
             len(body),
         )
         self._pieces += (head, body, shape.middle, key, shape.after)
+        if shape.has_nul or b"\0" in key:
+            self._vouched.append((position, position + total))
         if is_queued:
             tags_code = shape.tags_code if shape.delay_ms is None else self.now_ms + shape.delay_ms
             cell_code = tags_code
@@ -292,12 +301,15 @@ class Appender:
                 properties = b"%b%b%b" % (shape.before, key, shape.after)
                 cell_code = self._extensions.extend(queue, properties, tags_code, self.now_ms)
             queue.next_offset = offset + 1
+            if offset >= queue.extend_at:
+                self._reservations.want(queue)
             queue.tail += _cell(position, total, cell_code)
             self._queues.mark_dirty(queue)
             if queue.is_watched:
                 self._note_arrival(queue, shape, key, tags_code)
         if sys_flag & _ROLLBACK != _ROLLBACK:
-            self._keys += [(shape.topic, each, position) for each in (key, *shape.keys) if each]
+            start, now_ms = shape.topic.start, self.now_ms
+            self._keys += [pack_key(each, start, position, now_ms) for each in (key, *shape.keys) if each]
         self._position = position + total
         self._count += 1
         return position
@@ -413,21 +425,26 @@ class Appender:
             if first + len(data) != self._position:
                 # Never seen, and never to be written: all that follows would lie elsewhere than queues and answers say.
                 raise StoreError(f"records of {len(data)} bytes were to take {self._position - first}")
-            log.append(data)
+            if self._reservations.short:
+                self._reservations.extend_now()
+            log.append(data, self._vouched)
         except (StoreError, OSError) as error:
             self._take_back(first, error, count)
             return False
+        if self._vouched:
+            self._vouched = []
         self._has_failed = False
         self._statistics.put(count, log.max_offset - first, self._clock.monotonic() - started)
         self.newest_ms = self.now_ms
         if self._keys:
             keys, self._keys = self._keys, []
-            self.key_feed.add(keys, self.now_ms)
+            self.key_feed.add(b"".join(keys))
         return True
 
     def _take_back(self, first: LogOffset, error: Exception, count: int) -> None:
         self._queues.take_back(first)
         self._keys = []
+        self._vouched = []
         self._arrivals = [arrival for arrival in self._arrivals if not self._is_gone(arrival)]
         self._is_broken = True
         self.failed_from = first
@@ -450,7 +467,7 @@ class Appender:
 
     def _put_into_pool(self, pool: TransientPool, data: bytes, count: int) -> None:
         keys, self._keys = self._keys, []
-        pool.add(data, count, keys, self.now_ms)
+        pool.add(data, count, b"".join(keys), self.now_ms)
         self._queues.hide_from(self._log.max_offset)
         if pool.is_due(len(self._queues.dirty)):
             self._write_pool()
@@ -468,18 +485,20 @@ class Appender:
             return True
         started = self._clock.monotonic()
         try:
-            self._log.append(pool.data())
+            if self._reservations.short:
+                self._reservations.extend_now()
+            self._log.append(pool.data(), self._vouched)
         except (StoreError, OSError) as error:
             if self._state.raise_flag(RunningFlag.POOL_WRITE_ERROR, str(error)):
                 logger.error("acknowledged messages not written yet", extra={"count": pool.count, "error": str(error)})
             return False
         if self._state.lower_flag(RunningFlag.POOL_WRITE_ERROR):
             logger.info("acknowledged messages are written now", extra={"count": pool.count})
+        self._vouched = []
         self._statistics.put(pool.count, pool.byte_count, self._clock.monotonic() - started)
         self.newest_ms = pool.newest_ms
         self._queues.show_all()
-        for keys, now_ms in pool.keys:
-            self.key_feed.put(keys, now_ms)
+        self.key_feed.add(pool.keys)
         pool.clear()
         return True
 

@@ -27,10 +27,12 @@ from typing import Final
 
 from skyrocketmq.config import StoreConfig
 from skyrocketmq.errors import StoreError
-from skyrocketmq.ports import Clock, Disk, every
+from skyrocketmq.loop_watch import LoopWatch, start_task
+from skyrocketmq.ports import Clock, Disk, File, every
+from skyrocketmq.slices import Slices
 from skyrocketmq.store.cold_reads import ColdReads
 from skyrocketmq.store.commit_log import CommitLog, LogFile
-from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, ConsumeQueue
+from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, FILLER_SIZE, ConsumeQueue
 from skyrocketmq.store.consume_queues import ConsumeQueues
 from skyrocketmq.store.index import Index
 from skyrocketmq.store.statuses import RunningFlag, RunningState
@@ -44,6 +46,7 @@ logger = logging.getLogger(__name__)
 FILES_A_RUN_MAX: Final = 10
 ASKED_RUNS: Final = 20  # what an operator's wish is worth: so many runs, at any hour
 FIRST_CLEAN_S: Final = 60.0
+CELLS_AT_ONCE: Final = 4096
 FIRST_CHECK_S: Final = 1.0
 CHECK_EVERY_S: Final = 10.0
 UNKNOWN_RATIO: Final = -1.0
@@ -98,9 +101,8 @@ class Cleaner:
         self._stuck_tried_at = clock.monotonic()
         self._held: list[_HeldMap] = []
 
-    def jobs(self) -> list[asyncio.Task[None]]:
+    def jobs(self, watch: LoopWatch | None) -> list[asyncio.Task[None]]:
         """Start the periodic work."""
-        create = asyncio.get_running_loop().create_task
         check = every(
             CHECK_EVERY_S, self.check_disk, clock=self._clock, first_after=FIRST_CHECK_S, on_error=_failed("disk")
         )
@@ -111,7 +113,10 @@ class Cleaner:
             first_after=FIRST_CLEAN_S,
             on_error=_failed("files"),
         )
-        return [create(check, name="store-check-disk"), create(clean, name="store-clean")]
+        return [
+            start_task(check, name="store-check-disk", watch=watch),
+            start_task(clean, name="store-clean", watch=watch),
+        ]
 
     def apply_config(self, config: StoreConfig) -> None:
         self._config = config
@@ -229,7 +234,9 @@ class Cleaner:
         log_min = int(self._log.min_offset)
         # A file that does not go may be part of the log again after a restart: what belongs to it is kept as well.
         kept_from = min([log_min, *(int(path.name) for path in self._stuck_log_files())])
+        slices = Slices(self._clock)
         for queue in list(self._queues):
+            await slices.step()
             if queue.is_empty:
                 continue
             async with self._upkeep.turn:  # no sync, no checkpoint and no deleted topic in between
@@ -293,12 +300,28 @@ def _expired_count(disk: Disk, files: list[Path], log_min: int) -> int:
     for number, path in enumerate(files):
         file = disk.open(path, writable=False)
         try:
-            cell = file.pread(CELL_BYTES, file.size() - CELL_BYTES)
+            place = _last_place(file)
         finally:
             file.close()
-        if len(cell) < CELL_BYTES or CELL.unpack(cell)[0] >= log_min:
+        if place is None or place >= log_min:
             return number
     return len(files)
+
+
+def _last_place(file: File) -> int | None:
+    """Where the last cell leads that is no filler, 0 if all are; None if the file is too short for a cell. Blocks."""
+    end = file.size()
+    if end < CELL_BYTES:
+        return None
+    while end > 0:
+        begin = max(end - CELLS_AT_ONCE * CELL_BYTES, 0)
+        data = file.pread(end - begin, begin)
+        for at in range(len(data) - CELL_BYTES, -1, -CELL_BYTES):
+            log_offset, size, _ = CELL.unpack_from(data, at)
+            if size != FILLER_SIZE:
+                return int(log_offset)
+        end = begin
+    return 0
 
 
 def _failed(what: str) -> Callable[[Exception], None]:

@@ -15,7 +15,7 @@ goes with the last slice.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -32,9 +32,11 @@ from skyrocketmq.store.file_rows import (
     translated,
     wrong_size,
 )
+from skyrocketmq.store.flushed_note import FlushedNote
 from skyrocketmq.store.intact import BadRecords
 from skyrocketmq.store.open_files import OpenFiles
 from skyrocketmq.store.threads import run_to_end
+from skyrocketmq.store.vouchers import Vouchers
 from skyrocketmq.wire.records import BLANK_BYTES, encode_blank
 
 __all__ = ["NEVER", "CommitLog", "LogFile"]
@@ -70,6 +72,9 @@ class CommitLog:
         *,
         file_bytes: int,
         cut_mark: Path,
+        vouchers: Vouchers,
+        flushed_note: FlushedNote,
+        ships_flushed_only: bool = False,
         read_only: frozenset[Path] = frozenset(),
         warm_bytes: int = WARM_BYTES,
     ) -> None:
@@ -82,6 +87,9 @@ class CommitLog:
         self.on_append: Callable[[], None] = _nobody  # the log has grown; called once a batch
         self.open_files = OpenFiles(disk, count_max=OPEN_FILES_MAX)
         self.bad_records = BadRecords()  # that readers met
+        self.vouchers = vouchers
+        self._flushed_note = flushed_note
+        self._ships_flushed_only = ships_flushed_only
         self._disk = disk
         self._directories = directories
         self._read_only = read_only
@@ -111,6 +119,12 @@ class CommitLog:
         return LogOffset(self.max_offset - self.unfinished_bytes)
 
     @property
+    def shippable_offset(self) -> LogOffset:
+        """Slaves may copy up to here. With synchronous flush that is what is durable: a slave that has more than its
+        master after a power cut could not go on as its copy."""
+        return self.flushed_offset if self._ships_flushed_only else self.max_offset
+
+    @property
     def own_from(self) -> int:
         """What this process has written begins here; what is older is looked at before it is believed."""
         return self._warm_from
@@ -124,6 +138,11 @@ class CommitLog:
         return list(self._files.values())
 
     @property
+    def by_start(self) -> Mapping[int, LogFile]:
+        """The files as they are, by where they begin."""
+        return self._files
+
+    @property
     def limit(self) -> int:
         """A record may end here at the latest in the current file; 0 if there is none that could be written to."""
         current = self._current
@@ -135,11 +154,14 @@ class CommitLog:
 
     # ---------------------------------------------------------------------------------------------------- writing
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes, vouched: Sequence[tuple[int, int]] = ()) -> None:
         """Write whole records at the end. The caller has made sure that they fit in the current file.
 
-        Raises `DiskFull` or `OSError`; then nothing was appended.
+        `vouched` says where records begin and end that need a voucher. Raises `DiskFull` or `OSError`; then nothing was
+        appended.
         """
+        if vouched:
+            self._vouch(data, vouched)
         self._write(data)
         if self.max_offset >= self.spare_mark:
             self.spare_mark = NEVER
@@ -160,16 +182,37 @@ class CommitLog:
         """
         if self._current is None or self.max_offset == self._current.start + self.file_bytes:
             self._use(self._next_file(int(self.max_offset)))
-        self.append(data)
+        self.append(data, ((int(self.max_offset), self.max_offset + len(data)),))
+
+    def vouch_for_whole(self) -> None:
+        """Vouch for what `drop_unfinished` leaves of the last pieces. Raises `DiskFull` or `OSError`."""
+        if self.unfinished_bytes:
+            self.vouchers.vouch_again(int(self.whole_offset), self._read)
 
     def drop_unfinished(self) -> None:
-        """Forget a record of which only the beginning was copied: whoever goes on with this log gets it whole."""
+        """Forget a record of which only the beginning was copied: whoever goes on with this log gets it whole.
+
+        `vouch_for_whole` comes first, and a sync of the vouchers: the entry for a whole piece does not match any more.
+        """
         if self.unfinished_bytes:
             self._garbage_end = int(self.max_offset)
             self.max_offset = self.whole_offset
             self.flushed_offset = LogOffset(min(self.flushed_offset, self.max_offset))
             self.unfinished_bytes = 0
             self.erase_garbage()
+
+    def _vouch(self, data: bytes, ranges: Sequence[tuple[int, int]]) -> None:
+        first = int(self.max_offset)
+        for begin, end in ranges:
+            self.vouchers.vouch(begin, memoryview(data)[begin - first : end - first])
+
+    def begin_vouchers(self) -> None:
+        """A checkpoint is being made: what it does not cover gets its vouchers in a file of their own."""
+        whole, end = int(self.whole_offset), int(self.max_offset)
+        self.vouch_for_whole()  # the beginning of a record may be dropped before the checkpoint is durable
+        self.vouchers.begin(whole)
+        if whole < end:  # the beginning of a record, whose rest is yet to come to this copy
+            self.vouchers.vouch(whole, self._read(whole, end))
 
     def _write(self, data: bytes) -> None:
         current, writer, first = self._current, self._writer, self.max_offset
@@ -305,12 +348,39 @@ class CommitLog:
             if start < end and start + self.file_bytes > self.flushed_offset
         ]
         files = [self.open_files.hold(path) for path in paths]
+        vouch = self.vouchers.take_unsynced()
         try:
-            await run_to_end(self._disk, _sync_all, files)
+            await run_to_end(self._disk, self._sync_all, files, vouch, min(end, int(self.whole_offset)))
         finally:
             for file in files:
                 self.open_files.release(file)
         self.flushed_offset = LogOffset(max(self.flushed_offset, end))
+        if self._ships_flushed_only:
+            self.on_append()
+
+    def _sync_all(self, files: list[File], vouch: Callable[[], None] | None, end: int) -> None:
+        if vouch is not None:
+            vouch()
+        for file in files:
+            file.fdatasync()
+        try:
+            self._flushed_note.write(end)
+        except OSError as error:
+            logger.warning("what is flushed could not be noted", extra={"error": str(error)})
+
+    async def sync_vouchers(self) -> None:
+        """Make all vouchers durable. Raises `OSError` if the disk fails: that is final."""
+        if (vouch := self.vouchers.take_unsynced()) is not None:
+            await run_to_end(self._disk, vouch)
+
+    def note_flushed(self, end: int) -> bool:
+        """Note durably, but for the note's name, that the log is flushed up to here; whether that succeeded. Blocks."""
+        try:
+            self._flushed_note.sync(end)
+        except OSError as error:
+            logger.warning("what is flushed could not be noted", extra={"error": str(error)})
+            return False
+        return True
 
     # ---------------------------------------------------------------------------------------------------- reading
 
@@ -343,6 +413,18 @@ class CommitLog:
         if file.view is None:
             file.view = memoryview(opened.map(self.file_bytes))
         return file.view
+
+    def _read(self, begin: int, end: int) -> bytes:
+        """The bytes from `begin` to `end`, across files; fewer if they are not all there. May block."""
+        parts = []
+        while begin < end:
+            start = begin - begin % self.file_bytes
+            if (file := self._files.get(start)) is None:
+                break
+            length = min(end, start + self.file_bytes) - begin
+            parts.append(self.open_files.get(file.path).pread(length, begin - start))
+            begin += length
+        return b"".join(parts)
 
     def cold_range(self, position: int, size: int) -> ColdRange:
         """Where to fetch what `peek` did not find in memory."""
@@ -380,6 +462,8 @@ class CommitLog:
         Whatever was left there would look like records once new ones have been written up to it. What lies between
         `trusted_end` and the end was found intact, but maybe only in the page cache: it counts as not flushed. Blocks.
         """
+        if erase:
+            self.vouchers.shorten(end, self._read)
         for start in [start for start in self._files if start >= end]:
             file = self._files.pop(start)
             self.open_files.forget(file.path)
@@ -391,6 +475,11 @@ class CommitLog:
         if end % self.file_bytes and start in self._files:
             self._continue(self._files[start], erase=erase)
         self.flushed_offset = LogOffset(min(trusted_end, end))
+
+    def begin_notes(self, owner_id: str) -> None:
+        """The log's end is known; what is written from here on is vouched for and noted in this owner's name."""
+        self.vouchers.begin(int(self.max_offset))
+        self._flushed_note.begin(owner_id)
 
     def write_again(self) -> None:
         """Write and sync what is not known to be durable, as it was found: the system may take it for written. Blocks.
@@ -439,6 +528,8 @@ class CommitLog:
         for file in self._files.values():
             file.view = None
         self.open_files.close()
+        self.vouchers.close()
+        self._flushed_note.close()
 
 
 def _is_zero_from(file: File, position: int, end: int) -> bool:
@@ -450,11 +541,6 @@ def _is_zero_from(file: File, position: int, end: int) -> bool:
             return False
         position += len(data)
     return True
-
-
-def _sync_all(files: list[File]) -> None:
-    for file in files:
-        file.fdatasync()
 
 
 def _nobody() -> None:

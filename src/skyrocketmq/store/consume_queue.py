@@ -30,7 +30,7 @@ from skyrocketmq.store.cold_reads import ColdRange, Steps, run_blocking
 from skyrocketmq.store.file_rows import create_sparse, file_name, load_row, translated
 from skyrocketmq.store.open_files import OpenFiles
 
-__all__ = ["CELL", "CELL_BYTES", "FILLER", "ConsumeQueue"]
+__all__ = ["CELL", "CELL_BYTES", "FILLER", "NO_MORE", "ConsumeQueue"]
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +39,7 @@ CELL: Final = Struct(">qiq")  # | log offset 8 | record size 4 | tags code 8 |
 CELL_BYTES: Final = 20
 FILLER_SIZE: Final = 0x7FFFFFFF
 FILLER: Final = CELL.pack(0, FILLER_SIZE, 0)  # stands before the first message of a queue that does not begin at 0
+NO_MORE: Final = 1 << 62
 assert CELL.size == CELL_BYTES
 
 _CELL_WORDS: Final = CELL_BYTES // 4
@@ -59,6 +60,7 @@ class ConsumeQueue:
         "_open_files",
         "_starts",
         "_synced_files",
+        "extend_at",
         "hidden_bytes",
         "is_dirty",
         "is_watched",
@@ -80,6 +82,7 @@ class ConsumeQueue:
         self.topic = topic
         self.queue_id = queue_id
         self.next_offset = 0  # of the message that is appended next
+        self.extend_at = NO_MORE  # when this number is given out, more have to be reserved; see `reservations`
         self.min_offset = QueueOffset(0)
         self.tail = bytearray()  # cells that are not in the files yet
         self.written_bytes = 0  # end of what is in the files, and begin of the tail
@@ -165,8 +168,13 @@ class ConsumeQueue:
 
     def log_end(self) -> int:
         """Where in the log the newest message of the queue ends; -1 for an empty queue."""
-        cell = self.read_cell(self.max_offset - 1)
-        return -1 if cell is None or cell[1] == FILLER_SIZE else cell[0] + cell[1]
+        cell = self.last_message()
+        return -1 if cell is None else cell[0] + cell[1]
+
+    def last_message(self) -> tuple[int, int] | None:
+        """Log offset and size of the newest message, before any fillers; None if there is none. Blocks."""
+        found = run_blocking(self.find_message_before(int(self.max_offset), self.first_offset))
+        return None if found is None else _log_offset_and_size(found[1], 0)
 
     def first_at_or_after(self, log_offset: int) -> int:
         """The first offset whose message lies at this log offset or behind it; else the queue's end. Blocks."""
@@ -184,14 +192,14 @@ class ConsumeQueue:
         while low < high:
             middle = (low + high) // 2
             # A place that was kept for a lost message says nothing; the message before it does.
-            found = yield from self._message_before(middle + 1, low)
+            found = yield from self.find_message_before(middle + 1, low)
             if found is not None and _is_at_or_after(found[1], log_offset):
                 high = found[0]
             else:
                 low = middle + 1
         return low
 
-    def _message_before(self, end: int, low: int) -> Steps[tuple[int, bytes] | None]:
+    def find_message_before(self, end: int, low: int) -> Steps[tuple[int, bytes] | None]:
         """The last cell in [low, end) that is no filler, with its offset; one that was never written counts too."""
         count = 1
         while end > low:
@@ -202,6 +210,11 @@ class ConsumeQueue:
                     return begin + at // CELL_BYTES, data[at : at + CELL_BYTES]
             end, count = begin, min(count * 8, 32_768)
         return None
+
+    def find_last_message(self) -> Steps[int | None]:
+        """The offset of the newest message that the log may still have; None if there is none."""
+        found = yield from self.find_message_before(int(self.max_offset), int(self.min_offset))
+        return None if found is None else found[0]
 
     def read_cells(self, offset: int, count: int) -> Steps[bytes]:
         """Up to `count` cells from this offset on, which is below `max_offset`; nothing if their file is gone."""
@@ -226,10 +239,19 @@ class ConsumeQueue:
 
     def fill_up_to(self, offset: int) -> None:
         """Keep the places of messages that are lost, so that those behind them keep their offsets."""
-        if self.is_empty:  # nothing is before them either: the queue begins behind them
+        if self.is_empty:  # nothing is before them either: the queue begins there
             self.written_bytes = self.synced_bytes = offset * CELL_BYTES
             self.min_offset, self.next_offset = QueueOffset(offset), offset
             return
+        self.tail += FILLER * (offset - self.max_offset)
+        self.next_offset = offset
+
+    def skip_to(self, offset: int) -> None:
+        """Give nobody the numbers before this one: messages may have had them that a power cut has taken."""
+        if self.is_empty:  # its files will show that it has come so far
+            last = (offset - 1) * CELL_BYTES
+            self.written_bytes = self.synced_bytes = last - last % self._file_bytes
+            self.min_offset = QueueOffset(offset)
         self.tail += FILLER * (offset - self.max_offset)
         self.next_offset = offset
 
@@ -247,7 +269,10 @@ class ConsumeQueue:
     def take_back(self, log_offset: int) -> None:
         """Forget the cells of messages from this log offset on, which could not be written to the log after all."""
         tail = self.tail
-        while tail and _log_offset_and_size(tail, len(tail) - CELL_BYTES)[0] >= log_offset:
+        while tail:
+            begin, size = _log_offset_and_size(tail, len(tail) - CELL_BYTES)
+            if begin < log_offset or size == FILLER_SIZE:
+                break
             del tail[-CELL_BYTES:]
         self.next_offset = self.max_offset
 
@@ -341,6 +366,20 @@ class ConsumeQueue:
         end = row[-1].start + self._file_bytes if row else 0
         self.written_bytes = self.synced_bytes = end
         self.next_offset = end // CELL_BYTES
+
+    def ends_with_filler(self) -> bool:
+        """Whether numbers were skipped since the last message. Blocks."""
+        cell = self.read_cell(self.max_offset - 1)
+        return cell is not None and cell[1] == FILLER_SIZE
+
+    def drop_fillers(self) -> list[Path]:
+        """Let the queue end with its last message; returns files that the caller deletes. Nothing is in memory only."""
+        found = run_blocking(self.find_message_before(int(self.max_offset), self.first_offset))
+        if found is None:
+            return self.clear()
+        self.end_at(found[0] + 1, erase=True)
+        self.synced_bytes -= CELL_BYTES  # that they are gone is to be synced
+        return []
 
     def find_end(self) -> int:
         """The first offset without a cell, for a queue that was closed in order: its cells have no holes. Blocks."""

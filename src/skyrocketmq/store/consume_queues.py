@@ -3,7 +3,8 @@
     consumequeue/<topic>/<queue id>/00000000000000000000
 
 Rule 1: a queue exists from the moment it is asked for; its directory only once it has a message.
-Rule 2: a topic's name becomes a directory, so only legal names get a queue, wherever they come from.
+Rule 2: a queue of a topic that was deleted before goes on where it ended (`ended_queues`).
+Rule 3: a topic's name becomes a directory, so only legal names get a queue, wherever they come from.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Final
 
 from skyrocketmq.model.names import check_topic
 from skyrocketmq.ports import Disk, File
-from skyrocketmq.store.consume_queue import ConsumeQueue
+from skyrocketmq.store.consume_queue import NO_MORE, ConsumeQueue
+from skyrocketmq.store.ended_queues import EndedQueues
 from skyrocketmq.store.open_files import OpenFiles
 from skyrocketmq.store.threads import run_to_end
 
@@ -33,11 +35,14 @@ PAGE_BYTES: Final = 4096
 class ConsumeQueues:
     """The table, and what concerns all queues: writing out, syncing, loading. Loop's thread only."""
 
-    def __init__(self, disk: Disk, directory: Path, *, file_bytes: int) -> None:
+    def __init__(self, disk: Disk, directory: Path, *, file_bytes: int, ended: EndedQueues | None = None) -> None:
+        self.first_extend_at = NO_MORE  # of a queue that is new
         self.dirty: list[ConsumeQueue] = []  # those with cells in memory only
         self._suspended: list[ConsumeQueue] = []  # the same, of a topic whose files are being deleted
         self._disk = disk
         self._directory = directory
+        self._ended = EndedQueues(disk, directory.parent) if ended is None else ended
+        self._finds_ended = False
         self._file_bytes = file_bytes
         self._open_files = OpenFiles(disk, count_max=OPEN_FILES_MAX)
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
@@ -50,21 +55,30 @@ class ConsumeQueues:
 
     def topics(self) -> list[str]:
         """The topics that have queues with messages."""
-        return [topic for topic, queues in self._topics.items() if any(queue.max_offset for queue in queues.values())]
+        return [topic for topic, queues in self._topics.items() if any(not queue.is_empty for queue in queues.values())]
 
     def of_topic(self, topic: str) -> list[ConsumeQueue]:
         return list(self._topics.get(topic, {}).values())
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         queues = self._topics.get(topic)
-        return None if queues is None else queues.get(queue_id)
+        queue = None if queues is None else queues.get(queue_id)
+        if queue is None and self._finds_ended and self._ended.find(topic, queue_id):
+            return self._new(topic, queue_id)
+        return queue
 
     def get(self, topic: str, queue_id: int) -> ConsumeQueue:
         """The queue, made if it is new. Raises `IllegalArgument` for a topic that may not have this name."""
         queue = self.find(topic, queue_id)
         if queue is None:
-            check_topic(topic)
-            queue = self._make(topic, queue_id)
+            queue = self._new(topic, queue_id)
+        return queue
+
+    def _new(self, topic: str, queue_id: int) -> ConsumeQueue:
+        check_topic(topic)
+        queue = self._make(topic, queue_id)
+        if end := self._ended.find(topic, queue_id):
+            queue.fill_up_to(end)
         return queue
 
     def _make(self, topic: str, queue_id: int) -> ConsumeQueue:
@@ -72,6 +86,7 @@ class ConsumeQueues:
         queue = ConsumeQueue(
             self._disk, self._open_files, directory, topic=topic, queue_id=queue_id, file_bytes=self._file_bytes
         )
+        queue.extend_at = self.first_extend_at
         self._topics.setdefault(topic, {})[queue_id] = queue
         return queue
 
@@ -186,14 +201,38 @@ class ConsumeQueues:
                 else:
                     logger.warning("not a queue, ignored", extra={"path": str(self._directory / topic / name)})
 
-    def clear_topic(self, topic: str) -> tuple[list[Path], list[Path]]:
-        """Empty a topic's queues; returns the files and the directories to delete.
+    def go_on_after_ended(self, *, skips: bool) -> int:
+        """Give no number again that a deleted topic had; returns how many queues have to skip some for that.
 
-        Until `resume` is called, new cells of these queues stay in memory: a file written now might have the name of
-        one that is being deleted.
+        Called once, when all queues are known. Those that are not there are found from now on, where they ended.
+        `skips`: queues with messages may skip numbers.
+        """
+        self._finds_ended = True
+        skipping = 0
+        for queue in self:
+            end = self._ended.find(queue.topic, queue.queue_id)
+            if end <= queue.max_offset:
+                continue
+            if queue.is_empty:
+                queue.fill_up_to(end)
+            elif skips:
+                queue.skip_to(end)
+                self.mark_dirty(queue)
+                skipping += 1
+        return skipping
+
+    def clear_topic(self, topic: str) -> tuple[list[Path], list[Path]]:
+        """Empty a topic's queues, which go on where they end; returns the files and the directories to delete.
+
+        Before these are deleted, the ends have to be saved. Until `resume` is called, new cells of these queues stay in
+        memory: a file written now might have the name of one that is being deleted.
         """
         queues = self.of_topic(topic)
+        ends = {queue: int(queue.next_offset) for queue in queues if queue.next_offset}
         files = [path for queue in queues for path in queue.clear()]
+        self._ended.add({(queue.topic, queue.queue_id): end for queue, end in ends.items()})
+        for queue, end in ends.items():
+            queue.fill_up_to(end)
         for queue in queues:
             self._unsynced.pop(queue, None)
             if not queue.is_dirty:

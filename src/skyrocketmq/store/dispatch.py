@@ -6,7 +6,8 @@ here that was written since the last checkpoint.
 Rule 1: a message has one place in its queue, the queue offset in its record. A cell that is there already is left.
 Rule 2: where messages are missing before it, the queue is either to be built from the beginning of the log (`gapped`),
 or, if that is what is happening, the messages are lost and their places are kept with fillers.
-Rule 3: where a later message has an earlier offset, the topic was deleted and made anew: the queue begins again there.
+Rule 3: where a later message has an earlier offset, another program has deleted the topic and made it anew: the queue
+begins again there. Our own queues go on after a deletion (`ended_queues`).
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import logging
 from typing import Final
 
 from skyrocketmq.errors import IllegalArgument
+from skyrocketmq.hot import pack_key
 from skyrocketmq.model.names import check_topic
 from skyrocketmq.ports import Disk
 from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, ConsumeQueue
 from skyrocketmq.store.consume_queues import ConsumeQueues
 from skyrocketmq.store.index import Index
-from skyrocketmq.store.index_file import KeyPlace
 from skyrocketmq.store.key_hash import TopicKeys
+from skyrocketmq.store.learnt import Learnt
 from skyrocketmq.store.record_shape import UNIQ_MARK, RecordShape, split_unique_key
 from skyrocketmq.wire.records import ScannedRecord
 
@@ -29,7 +31,6 @@ __all__ = ["Dispatcher"]
 
 logger = logging.getLogger(__name__)
 
-SHAPES_MAX: Final = 10_000
 KEYS_AT_ONCE: Final = 512
 WRITE_OUT_BYTES: Final = 1 << 20  # cells kept in memory; recovery has no timer that writes them out
 KEY_AT: Final = len(UNIQ_MARK)
@@ -61,10 +62,13 @@ class Dispatcher:
         self._is_complete = is_complete
         self._topics: dict[bytes, TopicKeys | None] = {}
         self._by_name: dict[tuple[bytes, int], ConsumeQueue] = {}
-        self._shapes: dict[tuple[bytes, bytes, int, bytes], RecordShape] = {}  # topic, before, id's length, after
-        self._quick: dict[tuple[bytes, bytes], RecordShape] = {}  # topic, after; those with an id of 32 in front
-        self._keys: list[KeyPlace] = []
-        self._keys_ms = 0
+        self._shapes: Learnt[tuple[bytes, bytes, int, bytes], RecordShape] = (
+            Learnt()
+        )  # topic, before, id's length, after
+        self._quick: Learnt[tuple[bytes, bytes], RecordShape] = (
+            Learnt()
+        )  # topic, after; those with an id of 32 in front
+        self._keys: list[bytes] = []  # packed
         self._cells_bytes = 0
 
     def dispatch(self, record: ScannedRecord, *, to_queues: bool, to_index: bool) -> None:
@@ -95,13 +99,13 @@ class Dispatcher:
                     self._queues.mark_dirty(queue)
                 self._cells_bytes += CELL_BYTES
         if to_index and sys_flag & _ROLLBACK != _ROLLBACK and (key or shape.keys):
-            if store_ms != self._keys_ms or len(self._keys) >= KEYS_AT_ONCE:
+            if len(self._keys) >= KEYS_AT_ONCE:
                 self.put_keys()
-                self._keys_ms = store_ms
+            start = shape.topic.start
             if key:
-                self._keys.append((shape.topic, key, log_offset))
+                self._keys.append(pack_key(key, start, log_offset, store_ms))
             for other in shape.keys:
-                self._keys.append((shape.topic, other, log_offset))
+                self._keys.append(pack_key(other, start, log_offset, store_ms))
         self.count += 1
         if self._cells_bytes >= WRITE_OUT_BYTES:
             self._write_out()
@@ -135,10 +139,11 @@ class Dispatcher:
             return False  # built already
         if log_offset < queue.log_end():
             return False
-        logger.warning(
-            "queue begins again",
-            extra={"topic": queue.topic, "queue_id": queue.queue_id, "at": offset, "was": expected},
-        )
+        if not queue.is_empty:
+            logger.warning(
+                "queue begins again",
+                extra={"topic": queue.topic, "queue_id": queue.queue_id, "at": offset, "was": expected},
+            )
         queue.write_out()
         if offset > queue.first_offset:
             queue.end_at(offset, erase=True)
@@ -171,22 +176,21 @@ class Dispatcher:
         topic = self._topic(name)
         if topic is None:
             return None
-        if len(self._shapes) >= SHAPES_MAX:
-            self._shapes.clear()
-            self._quick.clear()
         shape = RecordShape(topic, before, key, after, delay_levels_ms=self._delay_levels_ms)
-        self._shapes[name, before, len(key), after] = shape
+        text_bytes = len(before) + len(after)
+        self._shapes.learn((name, before, len(key), after), shape, text_bytes=text_bytes)
         if before == UNIQ_MARK and len(key) == KEY_END - KEY_AT:
-            self._quick[name, after] = shape
+            self._quick.learn((name, after), shape, text_bytes=text_bytes)
         return shape
 
     def put_keys(self) -> None:
         """Put the keys of all records so far into the index. Raises what the disk raises."""
-        if self._keys and self._index is not None:
-            done = 0
-            while done < len(self._keys):
-                done += self._index.put_all(self._keys[done:], self._keys_ms)
-        self._keys.clear()
+        keys = b"".join(self._keys)
+        if self._index is not None:
+            while keys:
+                keys = keys[self._index.put_all(keys) :]
+                self._keys = [keys]  # what is left, should the next part fail
+        self._keys = []
 
     def _write_out(self) -> None:
         self._queues.write_out()

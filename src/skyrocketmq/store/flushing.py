@@ -7,13 +7,16 @@ every other one of them.
 Rule 2: a sender waits for a stated time at most. Its message stays stored; it only is not known to be durable.
 Rule 3: a sync that fails is the last one. The kernel may have dropped what it could not write, and a later sync that
 succeeds says nothing about it; so nothing is reported durable any more, and the store refuses until it is restarted.
+That holds whatever the error was. One that is not the disk's, such as no memory or no thread for the sync, must not end
+the flushing unnoticed either: every sender after it would wait its full time, and so would closing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import ClassVar, Final
 
 from skyrocketmq.errors import FlushFailed
@@ -86,29 +89,44 @@ class LogFlusher(OffsetWaiters):
         async with self._turn:
             if self._log.flushed_offset >= end:
                 return
-            if self._state.flags & RunningFlag.FLUSH_FAILED:
-                raise FlushFailed("an earlier flush of the log failed: check the disk and restart to recover")
             end = int(self._log.max_offset)  # what came while another flush ran is taken along
             started = self._clock.monotonic()
-            try:
-                await self._log.flush(end)
-            except OSError as error:
-                self.fail(error)
-                raise FlushFailed(f"the log could not be flushed: {error}") from error
+            await self._sync(partial(self._log.flush, end))
             self._statistics.flush_count += 1
             self._spent_s = self._clock.monotonic() - started
             self._statistics.flush_ms_max = max(self._statistics.flush_ms_max, int(self._spent_s * 1000))
         self._release()
 
-    def fail(self, error: OSError) -> None:
+    async def sync_vouchers(self) -> None:
+        """Make everything durable that is vouched for now, written or not. Raises `FlushFailed`."""
+        async with self._turn:  # a flush may have taken vouchers, and be about to sync them
+            await self._sync(self._log.sync_vouchers)
+
+    async def _sync(self, work: Callable[[], Awaitable[None]]) -> None:
+        if self._state.flags & RunningFlag.FLUSH_FAILED:
+            raise FlushFailed("an earlier flush of the log failed: check the disk and restart to recover")
+        try:
+            await work()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self.fail(error)
+            if not isinstance(error, Exception):
+                raise
+            raise FlushFailed(f"the log could not be flushed: {error}") from error
+
+    def fail(self, error: BaseException) -> None:
         """A sync failed, of the log or of what belongs to it: from here on nothing is durable any more."""
-        if self._state.raise_flag(RunningFlag.FLUSH_FAILED):
-            logger.error(
-                "flush failed: the store takes no more messages; check the disk and restart",
-                extra={"flushed": self._log.flushed_offset, "written": self._log.max_offset, "error": str(error)},
-            )
-            self.on_failed()
-        self._give_up()
+        try:
+            if self._state.raise_flag(RunningFlag.FLUSH_FAILED):
+                logger.error(
+                    "flush failed: the store takes no more messages; check the disk and restart",
+                    extra={"flushed": self._log.flushed_offset, "written": self._log.max_offset, "error": str(error)},
+                    exc_info=None if isinstance(error, OSError) else error,
+                )
+                self.on_failed()
+        finally:
+            self._give_up()
 
     async def run(self, *, idle_flush_s: float) -> None:
         """Flush whenever somebody waits, and now and then what nobody waits for. Cancel the task to stop."""

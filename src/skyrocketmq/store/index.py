@@ -10,15 +10,15 @@ Rule 3: keys are hashed and not stored: a query may return messages of other key
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from skyrocketmq.hot.layout import KEY_BYTES
 from skyrocketmq.ports import Clock, Disk
 from skyrocketmq.store.cold_reads import Steps
-from skyrocketmq.store.index_file import IndexFile, IndexLayout, KeyPlace
+from skyrocketmq.store.index_file import IndexFile, IndexLayout
 from skyrocketmq.store.key_hash import TopicKeys
 from skyrocketmq.store.open_files import OpenFiles
 from skyrocketmq.store.threads import run_to_end
@@ -67,8 +67,9 @@ class Index:
 
     # ---------------------------------------------------------------------------------------------------- writing
 
-    def put_all(self, keys: Sequence[KeyPlace], now_ms: int) -> int:
-        """Index messages that were stored at this time; returns how many keys were taken, all unless the disk fails.
+    def put_all(self, keys: bytes) -> int:
+        """Index messages by their packed keys (`hot.pack_key`); returns how many bytes of them were taken: all, unless
+        the disk fails.
 
         Raises `DiskFull` or `OSError` if not a single one could be.
         """
@@ -76,8 +77,8 @@ class Index:
         try:
             while done < len(keys):
                 file = self._writable_file()
-                part = keys[done : done + file.room] if done or len(keys) > file.room else keys
-                file.put_all(part, now_ms)
+                part = keys[done : done + file.room * KEY_BYTES]
+                file.put_all(part)
                 self._unsynced[file.path] = None
                 done += len(part)
         except Exception:

@@ -17,12 +17,15 @@ from skyrocketmq.errors import MQError, StoreError
 from skyrocketmq.ports import Disk
 from skyrocketmq.store.checkpoint import CheckpointTimes, load_checkpoint
 from skyrocketmq.store.commit_log import NEVER
+from skyrocketmq.store.cut_aside import CUT_ASIDE_NAME
 from skyrocketmq.store.inspection_index import IndexCheck
 from skyrocketmq.store.inspection_queues import QueueCheck, QueueChecks
 from skyrocketmq.store.inspection_records import RecordPlaces
+from skyrocketmq.store.log_end import LogEnd
 from skyrocketmq.store.log_files import LogFiles, require_log
 from skyrocketmq.store.log_scan import LogScan
 from skyrocketmq.store.next_start import NextStart, cut_by_next_start, foresee
+from skyrocketmq.store.owner import find_owner
 from skyrocketmq.store.progress import Progress, told
 from skyrocketmq.store.snapshot import load_snapshot
 from skyrocketmq.wire.json_dialect import parse
@@ -72,20 +75,27 @@ class StoreReport:
         self.findings.append(Finding(part, where, what, is_damage, can_repair))
 
 
-def inspect(disk: Disk, config: StoreConfig, *, progress: Progress = lambda done, total: None) -> StoreReport:
-    """Check the whole store. Blocks, for minutes where the log is large. Raises `StoreError` for what is no store."""
-    return _Inspection(disk, config, progress).run()
+def inspect(
+    disk: Disk, config: StoreConfig, *, mark: bytes = b"", progress: Progress = lambda done, total: None
+) -> StoreReport:
+    """Check the whole store; `mark` is what its lock file says, which only the lock's holder may read.
+
+    Blocks, for minutes where the log is large. Raises `StoreError` for what is no store.
+    """
+    return _Inspection(disk, config, mark, progress).run()
 
 
 class _Inspection:
-    def __init__(self, disk: Disk, config: StoreConfig, progress: Progress) -> None:
+    def __init__(self, disk: Disk, config: StoreConfig, mark: bytes, progress: Progress) -> None:
         self._disk = disk
+        self._mark = mark
         self._config = config
         self._progress = progress
         self._root = config.root_path
         self._report = StoreReport(config.root_path)
         self._bad: list[tuple[int, int]] = []
         self._places = RecordPlaces(config)
+        self._has_holes = False  # files of the log are missing
 
     def run(self) -> StoreReport:
         report, disk = self._report, self._disk
@@ -96,19 +106,24 @@ class _Inspection:
         if not log.files and not disk.exists(self._root / "consumequeue"):
             raise StoreError(f"{self._root} holds no store: there is neither a commit log nor a consume queue")
         require_log(disk, self._config, log)
+        self._has_holes = log.has_holes
         self._queues = QueueChecks(disk, self._root / "consumequeue", self._config.queue_file_bytes)
         self._index = IndexCheck(disk, self._root / "index", self._config)
+        owner = None if report.was_clean else find_owner(disk, self._root, self._mark)
+        log_end = LogEnd(disk, self._root, log, owner)
         try:
             self._scan(log)
             self._look_behind_end(log)
+            self._look_aside()
             queues = list(self._queues.finish(report.log_begin, self._bad))
-            next_start = foresee(disk, self._config, log, was_clean=report.was_clean, queues_end=self._queues.log_end)
-            self._judge_bad_records(log, next_start)
+            queues_end = self._queues.log_end
+            next_start = foresee(disk, self._config, log, log_end, was_clean=report.was_clean, queues_end=queues_end)
+            self._judge_bad_records(log, log_end, next_start)
         finally:
             log.open_files.close()
         self._judge_queues(queues, next_start)
         self._judge_index(next_start)
-        self._check_checkpoint()
+        self._check_checkpoint(is_own=owner is not None)
         self._check_configs()
         return report
 
@@ -167,9 +182,15 @@ class _Inspection:
                     return
                 at += len(data)
 
-    def _judge_bad_records(self, log: LogFiles, next_start: NextStart) -> None:
+    def _look_aside(self) -> None:
+        """What earlier starts have cut off: somebody may have missed the warning in the broker's log."""
+        for name in self._disk.list(self._root / CUT_ASIDE_NAME):
+            text = "was cut off the end of the log by an earlier start, and is kept; delete it if nobody needs it"
+            self._report.add("log", f"{CUT_ASIDE_NAME}/{name}", text, is_damage=False)
+
+    def _judge_bad_records(self, log: LogFiles, log_end: LogEnd, next_start: NextStart) -> None:
         """Damage above the last checkpoint looks like a torn end to a start, which throws away all behind it."""
-        end, count = cut_by_next_start(self._config, log, next_start, self._bad)
+        end, count = cut_by_next_start(self._config, log, log_end, next_start, self._bad)
         if count:
             self._report.is_cut_by_next_start = True
             text = f"the next start takes this for the torn end, and cuts off {count} good messages behind it"
@@ -183,10 +204,13 @@ class _Inspection:
         for queue in queues:
             report.queues += 1
             report.cells += queue.cells
-            report.lost_records += queue.lost
             name = f"{queue.topic}-{queue.queue_id}"
-            if queue.lost:
-                ranges = ", ".join(f"{first}..{last}" for first, last in queue.lost_ranges[:5])
+            ranges = ", ".join(f"{first}..{last}" for first, last in queue.lost_ranges[:5])
+            if queue.lost and not self._bad and not self._has_holes:
+                text = f"{queue.lost} numbers were skipped when messages were lost, nobody has them: offsets {ranges}"
+                report.add("queue", name, text, is_damage=False)
+            elif queue.lost:
+                report.lost_records += queue.lost
                 report.add("queue", name, f"{queue.lost} messages are not in the log: offsets {ranges}")
             is_at_end = queue.wrong == queue.missing_at_end and not queue.strays
             is_late = not report.was_clean and is_at_end and queue.missing_from >= next_start.queues_from
@@ -226,12 +250,12 @@ class _Inspection:
     def _times(self) -> CheckpointTimes:
         return load_checkpoint(self._disk, self._root / "checkpoint")
 
-    def _check_checkpoint(self) -> None:
+    def _check_checkpoint(self, *, is_own: bool) -> None:
         report, path = self._report, self._root / "checkpoint"
-        if not self._disk.exists(path):
+        snapshot = load_snapshot(self._disk, self._root / "checkpoint.json", self._times(), is_own=is_own)
+        if snapshot is None and not self._disk.exists(path):
             report.add("checkpoint", path.name, "is not there: the next start reads more of the log", is_damage=False)
             return
-        snapshot = load_snapshot(self._disk, self._root / "checkpoint.json", self._times())
         if snapshot is not None and snapshot.log_offset > report.log_end:
             lost = snapshot.log_offset - report.log_end
             text = (

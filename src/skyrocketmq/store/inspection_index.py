@@ -13,9 +13,10 @@ from sys import byteorder
 from typing import Final
 
 from skyrocketmq.config import StoreConfig
+from skyrocketmq.hot.layout import INDEX_ENTRY_BYTES, INDEX_HEADER_BYTES, INDEX_SLOT_BYTES
 from skyrocketmq.ports import Disk, File
 from skyrocketmq.store.index import NAME_DIGITS
-from skyrocketmq.store.index_file import ENTRY, ENTRY_BYTES, HEADER, HEADER_BYTES, SLOT_BYTES, IndexLayout
+from skyrocketmq.store.index_file import ENTRY, HEADER, IndexLayout
 
 __all__ = ["IndexCheck"]
 
@@ -98,16 +99,16 @@ class IndexCheck:
         if file.size() != layout.file_bytes:
             self._trouble = self._trouble or f"it has {file.size()} bytes, the settings say {layout.file_bytes}"
             return
-        *_, count = HEADER.unpack(file.pread(HEADER_BYTES, 0))
+        *_, count = HEADER.unpack(file.pread(INDEX_HEADER_BYTES, 0))
         if not 0 <= count <= layout.entry_count:
             self._trouble = self._trouble or f"its header says that it holds {count} entries"
             return
-        slots = array("i", bytes(SLOT_BYTES * layout.slot_count))
+        slots = array("i", bytes(INDEX_SLOT_BYTES * layout.slot_count))
         number = 1
         while number < count:
-            length = min(STEP, count - number) * ENTRY_BYTES
+            length = min(STEP, count - number) * INDEX_ENTRY_BYTES
             for key_hash, log_offset, _, previous in ENTRY.iter_unpack(
-                file.pread(length, layout.entries_at + ENTRY_BYTES * number)
+                file.pread(length, layout.entries_at + INDEX_ENTRY_BYTES * number)
             ):
                 slot = key_hash % layout.slot_count
                 if previous != slots[slot] and not self._trouble:
@@ -116,7 +117,7 @@ class IndexCheck:
                 self.entry_count += 1
                 yield key_hash, log_offset
                 number += 1
-        on_disk = array("i", file.pread(SLOT_BYTES * layout.slot_count, HEADER_BYTES))
+        on_disk = array("i", file.pread(INDEX_SLOT_BYTES * layout.slot_count, INDEX_HEADER_BYTES))
         if byteorder == "little":
             on_disk.byteswap()
         if on_disk != slots and not self._trouble:

@@ -1,6 +1,7 @@
 """Consume queues beside the log: is every message where its queue says, and does every place lead to a message?
 
-Records come in the order of the log, so each queue is read from front to back, a stretch of cells at a time.
+Records come in the order of the log, so each queue is read from front to back, a stretch of cells at a time. Messages
+from before a topic was deleted (`ended_queues`) have no place any more.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from skyrocketmq.errors import StoreError
 from skyrocketmq.ports import Disk
 from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, FILLER_SIZE
 from skyrocketmq.store.consume_queue import KEY as QUEUE_KEY
+from skyrocketmq.store.ended_queues import EndedQueues
 from skyrocketmq.store.file_rows import RowFile, load_row
 
 __all__ = ["QueueCheck", "QueueChecks"]
@@ -22,6 +24,7 @@ WINDOW_BYTES: Final = 2_000 * CELL_BYTES
 RANGES_MAX: Final = 100
 Cell = tuple[int, int, int]
 NOTHING: Final = (0, 0, 0)
+FILLED: Final = (0, FILLER_SIZE, 0)
 
 
 @dataclass(slots=True)
@@ -53,6 +56,8 @@ class QueueChecks:
     def __init__(self, disk: Disk, directory: Path, file_bytes: int) -> None:
         self._disk = disk
         self._file_bytes = file_bytes
+        self._ended = EndedQueues(disk, directory.parent)
+        self._ended.load()
         self._queues: dict[tuple[str, int], QueueCheck] = {}
         self.log_end = 0  # where the newest message ends that a queue knows; after `finish`
         for topic in disk.list(directory):
@@ -85,6 +90,8 @@ class QueueChecks:
         if cell == expected:
             queue.matched += 1
             queue.missing_at_end = 0
+        elif offset < self._ended.find(topic, queue_id) and (cell is None or cell in (NOTHING, FILLED)):
+            return
         elif cell is None or cell[0] <= expected[0]:
             queue.wrong += 1
             if cell is None or cell == NOTHING:

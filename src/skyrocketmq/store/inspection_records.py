@@ -11,12 +11,12 @@ from skyrocketmq.config import StoreConfig
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model.names import check_topic
 from skyrocketmq.store.key_hash import TopicKeys
+from skyrocketmq.store.learnt import Learnt
 from skyrocketmq.store.record_shape import RecordShape, split_unique_key
 from skyrocketmq.wire.records import ScannedRecord
 
 __all__ = ["Belongs", "RecordPlaces"]
 
-SHAPES_MAX: Final = 10_000
 _NO_CELL_FLAG: Final = 0x4  # half messages, and rolled back ones
 _TRANSACTION_BITS: Final = 0xC
 
@@ -36,7 +36,7 @@ class RecordPlaces:
         self.illegal: dict[str, str] = {}
         self._levels_ms = config.delay_levels_ms
         self._has_index = config.index_enable
-        self._shapes: dict[tuple[bytes, bytes, int, bytes], RecordShape | None] = {}
+        self._shapes: Learnt[tuple[bytes, bytes, int, bytes], RecordShape | None] = Learnt()
         self._topics: dict[bytes, TopicKeys | None] = {}
 
     def of(self, record: ScannedRecord) -> Belongs | None:
@@ -58,14 +58,12 @@ class RecordPlaces:
     def _shape(self, name: bytes, properties: bytes) -> tuple[RecordShape | None, bytes]:
         before, key, after = split_unique_key(properties)
         place = (name, before, len(key), after)
-        if place not in self._shapes:
-            if len(self._shapes) >= SHAPES_MAX:
-                self._shapes.clear()
-            topic = self._topic(name)
-            self._shapes[place] = (
-                None if topic is None else RecordShape(topic, before, key, after, delay_levels_ms=self._levels_ms)
-            )
-        return self._shapes[place], key
+        if place in self._shapes:
+            return self._shapes[place], key
+        topic = self._topic(name)
+        shape = None if topic is None else RecordShape(topic, before, key, after, delay_levels_ms=self._levels_ms)
+        self._shapes.learn(place, shape, text_bytes=len(before) + len(after))
+        return shape, key
 
     def _topic(self, name: bytes) -> TopicKeys | None:
         if name not in self._topics:

@@ -40,11 +40,12 @@ def is_intact(data: Buffer, at: int, size: int, position: int) -> bool:
     return 0 <= length <= at + size - body_at and body_crc(data[body_at : body_at + length]) == crc
 
 
-def are_intact(data: Buffer, positions: Sequence[int], sizes: Sequence[int]) -> bool:
-    """Whether all these records, which stand one after the other, are. Asked at every pull of older messages."""
+def are_intact(data: Buffer, places: Sequence[tuple[int, int]]) -> bool:
+    """Whether all these records (log offset, size), which stand one after the other, are. Asked at every pull of older
+    messages."""
     at = 0
     limit = len(data) - RECORD_BYTES_MIN
-    for position, size in zip(positions, sizes, strict=True):
+    for position, size in places:
         if at > limit:
             return False
         total, magic, crc, log_offset, sys_flag, length = _QUICK_HEAD.unpack_from(data, at)

@@ -12,75 +12,50 @@ import logging
 from typing import Final
 
 from skyrocketmq.errors import StoreError
+from skyrocketmq.hot.layout import KEY_BYTES
 from skyrocketmq.store.index import Index
-from skyrocketmq.store.index_file import KeyPlace
 from skyrocketmq.store.statuses import RunningFlag, RunningState
 
 __all__ = ["KeyFeed"]
 
 logger = logging.getLogger(__name__)
 
-KEYS_TOGETHER: Final = 32  # so many are put into the index at once, or as many as a millisecond brings
+KEYS_TOGETHER: Final = 32  # so many are put into the index at once
 
 
 class KeyFeed:
-    """Feeds an index; None where there is none. Called on the loop's thread."""
+    """Feeds an index with packed keys (`hot.pack_key`); None where there is none. Called on the loop's thread."""
 
     def __init__(self, index: Index | None, state: RunningState) -> None:
         self._index = index
         self._state = state
-        self._fresh: list[KeyPlace] = []  # all of messages that were stored in one millisecond
-        self._fresh_ms = 0
-        self._late: list[tuple[list[KeyPlace], int]] = []  # that the index could not take
+        self._waiting = b""  # for company, or because the index could not take them: then the flag is up
 
-    def add(self, keys: list[KeyPlace], now_ms: int) -> None:
-        """Take keys of messages that were stored at this time; they go in together with others of the same time.
-
-        A message that comes alone would pay as much for its key as for everything else.
+    def add(self, keys: bytes) -> None:
+        """Take keys of messages that were stored. A message that comes alone would pay as much for its key as for
+        everything else, so a few wait for each other: until somebody reads, and a second at most.
         """
-        if self._fresh and self._fresh_ms != now_ms:
-            self.put_fresh()
-        self._fresh_ms = now_ms
-        self._fresh += keys
-        if len(self._fresh) >= KEYS_TOGETHER:
-            self.put_fresh()
+        self._waiting += keys
+        if len(self._waiting) >= KEYS_TOGETHER * KEY_BYTES and not self._state.flags & RunningFlag.INDEX_WRITE_ERROR:
+            self.put_all()
 
-    def put_fresh(self) -> None:
-        """Put into the index what waits for company. Whoever reads the index calls this first."""
-        if self._fresh:
-            keys, self._fresh = self._fresh, []
-            self.put(keys, self._fresh_ms)
-
-    def put(self, keys: list[KeyPlace], now_ms: int) -> None:
-        """Put keys into the index now, or behind those that it could not take."""
-        index = self._index
-        if index is None:
-            return
-        if self._late:
-            self._late.append((keys, now_ms))
+    def put_all(self) -> None:
+        """Put into the index whatever waits here. Whoever reads the index calls this first; called once a second."""
+        keys, self._waiting = self._waiting, b""
+        if not keys or self._index is None:
             return
         try:
-            taken = index.put_all(keys, now_ms)
+            taken = self._index.put_all(keys)
         except (StoreError, OSError) as error:
             taken = 0
             if self._state.raise_flag(RunningFlag.INDEX_WRITE_ERROR):
                 logger.error("index cannot be written", extra={"error": str(error)})
         except Exception:
             # No key may keep the store from going on: these messages are not found by key, and that is said.
-            logger.exception("keys not indexed", extra={"count": len(keys), "log_offset": keys[0][2]})
+            logger.exception("keys not indexed", extra={"count": len(keys) // KEY_BYTES})
             return
         if taken < len(keys):
-            self._late.append((keys[taken:], now_ms))
+            self._waiting = keys[taken:]
             self._state.raise_flag(RunningFlag.INDEX_WRITE_ERROR)
-
-    def put_all(self) -> None:
-        """Put into the index whatever waits here; called once a second."""
-        self.put_fresh()
-        late, self._late = self._late, []
-        for number, (keys, now_ms) in enumerate(late):
-            self.put(keys, now_ms)
-            if self._late:
-                self._late += late[number + 1 :]
-                return
-        if late and self._state.lower_flag(RunningFlag.INDEX_WRITE_ERROR):
+        elif self._state.lower_flag(RunningFlag.INDEX_WRITE_ERROR):
             logger.info("index can be written again")

@@ -85,7 +85,8 @@ def require_synced_log(disk: Disk, config: StoreConfig) -> None:
         raise StoreError(
             f"there is no log in {places}, but the checkpoint in {config.root_path} knows of messages. Mount the log's "
             f"directory, or give the one it is in (storePathCommitLog). To begin anew without those messages, remove "
-            f"checkpoint, consumequeue and index there; nothing was changed"
+            f"checkpoint and checkpoint.json there: the next start deletes what else knows of them, queues and index "
+            f"too. Nothing was changed"
         )
 
 

@@ -1,18 +1,21 @@
 """Reading the log from an offset on, record by record, with all checks: for recovery and for tools.
 
-Rule 1: a record counts if its magic code, its lengths and its checksum are right, its own log offset is where it
-stands, and it does not break off in zeros.
+Rule 1: a record counts if its magic code, its lengths and its checksum are right, and its own log offset is where it
+stands. Its properties have no checksum: if there are zeros among them, whether they were sent or never written is for
+a `witness` to say (see `vouchers`); without one the record is believed, as Apache's brokers believe it.
 Rule 2: up to `trusted_end` everything was synced, and so was all in front of a message stored before `trusted_ms`. A
 bad record there is damage: it is reported and stepped over, to the next place where a record says that it belongs
 exactly there. Behind it a bad record is the torn end of the log, which is ordinary after a crash, and the scan ends.
-Rule 3: files are read by `pread` in large pieces, because this runs in a helper thread, and a page fault in a map would
+Rule 3: so it does where nothing but zeros follows, whatever is said to be synced: there is nothing to step over, and
+the note may be of another log. A slave's log ends with a good record in any case, and its master sends the rest again.
+Rule 4: files are read by `pread` in large pieces, because this runs in a helper thread, and a page fault in a map would
 hold the whole process.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 from skyrocketmq.errors import ProtocolError
@@ -29,14 +32,17 @@ from skyrocketmq.wire.records import (
     scan_record,
 )
 
-__all__ = ["LogScan", "ScannedLog", "first_store_time", "next_record"]
+__all__ = ["LogScan", "ScannedLog", "Witness", "first_store_time", "next_record"]
 
 logger = logging.getLogger(__name__)
 
 PIECE_BYTES: Final = 4 << 20
-SECTOR_BYTES: Final = 512  # what a disk writes whole
 _MAGIC: Final = MESSAGE_MAGIC.to_bytes(4, "big")
 _sizes_at = BLANK.unpack_from
+
+
+Witness = Callable[[int, int], bool]
+"""Whether the bytes from one log offset to another are surely those that were to be written there."""
 
 
 class ScannedLog(Protocol):
@@ -64,8 +70,13 @@ class LogScan:
         trusted_end: int = 0,
         trusted_ms: int = 0,
         stop: int | None = None,
+        witness: Witness | None = None,
+        ends_with_record: bool = False,
     ) -> None:
-        """`start` is where a record begins, or a file; `stop`, if given, is where to end at the latest."""
+        """`start` is where a record begins, or a file; `stop`, if given, is where to end at the latest.
+
+        `ends_with_record`: what is bad behind the last good record is no part of the log.
+        """
         self.end = start
         self.bad: list[tuple[int, int]] = []  # stretches of the log that hold no record: from, to
         self._log = log
@@ -74,6 +85,8 @@ class LogScan:
         self._check_crc = check_crc
         self._trusted_end = trusted_end
         self._trusted_ms = trusted_ms
+        self._witness = witness
+        self._ends_with_record = ends_with_record
         self._is_over = False
 
     @property
@@ -119,7 +132,7 @@ class LogScan:
                 if (
                     record is None
                     or record[4] != start + at + here
-                    or (b"\0" in record[8] and record[4] >= self._trusted_end and _is_torn(record))
+                    or (self._witness is not None and b"\0" in record[8] and self._is_torn(record, self._witness))
                 ):
                     found = self._step_over(file, at + here)
                     if found is None:
@@ -136,6 +149,10 @@ class LogScan:
                 self._is_over = True  # nothing can be read here: the file has no end mark
                 return
 
+    def _is_torn(self, record: ScannedRecord, witness: Witness) -> bool:
+        begin = record[4]
+        return begin >= self._trusted_end and not witness(begin, begin + record[0])
+
     def _step_over(self, file: LogFile, bad_at: int) -> int | None:
         """Where in the file to go on behind a bad record; None if no more follows in this file, or in the log."""
         begin, file_end = file.start + bad_at, file.start + self._log.file_bytes
@@ -149,12 +166,38 @@ class LogScan:
                 self._is_over = True
                 return None
         end = file_end if found is None else file.start + found[0]
+        if found is None and is_trusted and not self._first_time_after(file):
+            # The newest message is the damaged one, and the log goes on after it; unless there is none.
+            end = min(self._trusted_end, file_end)
+            is_nothing = self._ends_with_record or self._is_blank(file, bad_at, end - file.start)
+            if is_nothing and not self._has_synced_after(file):
+                logger.warning("less in the log than was synced", extra={"end": begin, "synced": self._trusted_end})
+                self._is_over = True
+                return None
+            self._is_over = end < file_end
         logger.error("bad record stepped over", extra={"log_offset": begin, "bytes": end - begin})
         self.bad.append((begin, end))
         if found is None:
-            self.end = file_end  # no more in this file; the next one begins anew
+            self.end = end  # no more in this file; the next one begins anew
             return None
         return found[0]
+
+    def _is_blank(self, file: LogFile, at: int, end: int) -> bool:
+        """Whether there is nothing but zeros in this part of the file."""
+        opened = self._log.open_files.get(file.path)
+        while at < end:
+            data = opened.pread(min(PIECE_BYTES, end - at), at)
+            if not data:
+                return True
+            if data.count(0) != len(data):
+                return False
+            at += len(data)
+        return True
+
+    def _has_synced_after(self, file: LogFile) -> bool:
+        """Whether a file behind this one, of those that were synced, holds a record."""
+        later = [other for other in self._log.files if file.start < other.start < self._trusted_end]
+        return any(next_record(self._log, other, 0, check_crc=self._check_crc) is not None for other in later)
 
     def _first_time_after(self, file: LogFile) -> int:
         """Store time of the first record of the files behind this one; 0 if there is none."""
@@ -208,25 +251,6 @@ def _store_time(log: ScannedLog, opened: File, file: LogFile, begin: int, *, che
     except ProtocolError:
         return None
     return record[6] if record is not None and record[4] == file.start + begin else None
-
-
-def _is_torn(record: ScannedRecord) -> bool:
-    """Whether the end of the record was never written: its properties, which have no checksum, break off in zeros.
-
-    Zeros stand where a write ended, up to the end of the record or of a sector. A property may hold a zero, but hardly
-    just there.
-    """
-    properties = record[8]
-    properties_at = record[4] + record[0] - len(properties)
-    zero = properties.find(b"\0")
-    while zero >= 0:
-        end = zero
-        while end < len(properties) and not properties[end]:
-            end += 1
-        if end == len(properties) or (properties_at + end) % SECTOR_BYTES == 0:
-            return True
-        zero = properties.find(b"\0", end)
-    return False
 
 
 def first_store_time(log: ScannedLog, file: LogFile) -> int:

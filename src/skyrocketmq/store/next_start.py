@@ -12,6 +12,7 @@ from skyrocketmq.config import StoreConfig
 from skyrocketmq.ports import Disk
 from skyrocketmq.store.checkpoint import load_checkpoint
 from skyrocketmq.store.commit_log import NEVER
+from skyrocketmq.store.log_end import LogEnd
 from skyrocketmq.store.log_files import LogFiles
 from skyrocketmq.store.log_scan import LogScan, first_store_time
 from skyrocketmq.store.rebuild_note import RebuildNote
@@ -38,7 +39,9 @@ class NextStart:
         return self.rebuilds_all or (topic, queue_id) in self.rebuilt_queues
 
 
-def foresee(disk: Disk, config: StoreConfig, log: LogFiles, *, was_clean: bool, queues_end: int) -> NextStart:
+def foresee(
+    disk: Disk, config: StoreConfig, log: LogFiles, log_end: LogEnd, *, was_clean: bool, queues_end: int
+) -> NextStart:
     """`queues_end` is where the newest message ends that any queue knows. Blocks."""
     root = config.root_path
     note = RebuildNote(disk, root / "rebuild.json").read()
@@ -47,9 +50,9 @@ def foresee(disk: Disk, config: StoreConfig, log: LogFiles, *, was_clean: bool, 
     if not starts:
         return NextStart(rebuilt_queues=rebuilt, rebuilds_index=note.index, rebuilds_all=note.everything)
     times = load_checkpoint(disk, root / "checkpoint")
-    snapshot = load_snapshot(disk, root / "checkpoint.json", times)
+    snapshot = load_snapshot(disk, root / "checkpoint.json", times, is_own=log_end.owner is not None)
     trusted_end = trusted_ms = index_from = 0
-    if snapshot is not None and starts[0] <= snapshot.log_offset <= starts[-1] + log.file_bytes:
+    if snapshot is not None and snapshot.is_within(starts, log.file_bytes):
         reads_from = queues_from = index_from = trusted_end = snapshot.log_offset
     elif was_clean:
         queues_from = max(queues_end, starts[0])
@@ -58,11 +61,12 @@ def foresee(disk: Disk, config: StoreConfig, log: LogFiles, *, was_clean: bool, 
         heads = [(file.start, first_store_time(log, file)) for file in log.files]
         reads_from = queues_from = start_by_time(heads, times.safe_ms)
         trusted_ms = times.log_ms
+    trusted_end = max(trusted_end, log_end.flushed)
     return NextStart(reads_from, queues_from, index_from, trusted_end, trusted_ms, rebuilt, note.index, note.everything)
 
 
 def cut_by_next_start(
-    config: StoreConfig, log: LogFiles, start: NextStart, bad: list[tuple[int, int]]
+    config: StoreConfig, log: LogFiles, log_end: LogEnd, start: NextStart, bad: list[tuple[int, int]]
 ) -> tuple[int, int]:
     """Where the next start ends the log, and how many good messages behind that it cuts off. Blocks.
 
@@ -76,6 +80,7 @@ def cut_by_next_start(
         check_crc=config.check_crc_on_recover,
         trusted_end=start.trusted_end,
         trusted_ms=start.trusted_ms,
+        witness=log_end.is_written,
     )
     for _ in scan.records():
         pass

@@ -43,7 +43,7 @@ assert UNIT_HEAD.size == UNIT_HEAD_BYTES
 class ExtensionUnit(NamedTuple):
     tags_code: int
     store_ms: int
-    bit_map: bytes  # empty if no filter was on the topic
+    bit_map: bytes  # empty if no filter was on the topic, or too many were
 
 
 class QueueExtensions:

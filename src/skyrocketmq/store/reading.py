@@ -1,6 +1,4 @@
-"""Reading a queue: what a pull gets.
-
-A hot module: one call a pull, a few steps a message.
+"""Reading a queue: what a pull gets. Which messages that is, `hot.cells` finds out.
 
 Rule 1: records that lie together in the log leave as one slice of it; scattered ones are joined into one piece of
 bytes, because many small writes to a socket cost more than one copy.
@@ -14,42 +12,31 @@ Rule 5: everything is decided on what is in memory; records and cells that are n
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import accumulate
-from struct import Struct
 from typing import Final, TypeAlias
 
+from skyrocketmq.hot import CellLimits, CellScan, TagCodes
+from skyrocketmq.hot.layout import CELL_BYTES
 from skyrocketmq.store.cold_reads import ColdRange, Steps
 from skyrocketmq.store.commit_log import CommitLog
-from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, FILLER_SIZE, ConsumeQueue
+from skyrocketmq.store.consume_queue import CELL, FILLER_SIZE, ConsumeQueue
 from skyrocketmq.store.intact import are_intact, intact_parts, is_intact
+from skyrocketmq.store.look_turn import LookTurn
 from skyrocketmq.store.queue_extension import EXT_ADDRESS_MAX, ExtensionUnit
 from skyrocketmq.store.statuses import GetStatus
 
-__all__ = ["Buffer", "GetResult", "ReadLimits", "read_queue", "read_record", "read_resident"]
+__all__ = ["Buffer", "GetResult", "read_queue", "read_record", "read_resident"]
 
 SCAN_CELLS_MIN: Final = 800  # looked at for one pull, however few messages are asked for
 SCAN_CELLS_MAX: Final = 2_000  # and however many: what one consumer asks for, the others wait for
+ASK_EVERY: Final = 8  # messages that are looked into, one may take a millisecond: whether the time is over
 PARTS_MAX: Final = 4  # more runs than this are joined
 COLD_BLOCK_BYTES: Final = 64 * 1024  # fetched at once where every record has to be looked at
 
 Buffer: TypeAlias = bytes | memoryview
 _cells = CELL.iter_unpack
-
-
-@dataclass(frozen=True, slots=True)
-class ReadLimits:
-    """How much one read gives, in memory and on disk, and where the one ends and the other begins."""
-
-    bytes_max: int
-    count_max: int
-    disk_bytes_max: int
-    disk_count_max: int
-    memory_bytes: int  # messages further behind the end of the log than this are taken to be on disk
 
 
 @dataclass(slots=True)  # not frozen: one is made for every pull, and freezing doubles its cost
@@ -77,18 +64,19 @@ def read_queue(
     offset: int,
     count_max: int,
     *,
-    limits: ReadLimits,
+    limits: CellLimits,
     tag_codes: AbstractSet[int] | None = None,
     matches: Callable[[Buffer], bool] | None = None,
     scan_max: int = SCAN_CELLS_MAX,
+    turn: LookTurn | None = None,
     find_unit: Callable[[int], ExtensionUnit | None] | None = None,
     may_match: Callable[[ExtensionUnit], bool] | None = None,
 ) -> Steps[GetResult]:
     """Messages of a queue from `offset` on, at most `count_max`.
 
     `tag_codes`: only messages whose tags have one of these hashes. `matches`: only those whose record it accepts; no
-    more than `scan_max` are looked at. Where a cell holds the address of a unit, `find_unit` finds it, its tags code
-    counts, and `may_match` is asked first.
+    more than `scan_max` are looked at, and none when the turn is over. Where a cell holds the address of a unit,
+    `find_unit` finds it, its tags code counts, and `may_match` is asked first.
     """
     min_offset, max_offset = int(queue.min_offset), int(queue.max_offset)
     if max_offset == 0:
@@ -99,19 +87,156 @@ def read_queue(
         return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, min_offset, max_offset)
     if offset > max_offset:
         return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, max_offset, min_offset, max_offset)
-    is_filtered = tag_codes is not None or matches is not None
-    scan_min = SCAN_CELLS_MIN if is_filtered else 1
-    scan_count = min(max(scan_min, count_max), max(SCAN_CELLS_MAX, limits.count_max))
+    scan_count = _scan_count(count_max, limits, is_filtered=tag_codes is not None or matches is not None)
     cells = queue.peek_cells(offset, scan_count if matches is None else min(scan_count, scan_max))
     if isinstance(cells, ColdRange):
         (cells,) = yield [cells]
         cells = cells[: len(cells) - len(cells) % CELL_BYTES]
     if not cells:
         return GetResult(GetStatus.OFFSET_FOUND_NULL, queue.next_file_offset(offset), min_offset, max_offset)
+    if matches is None:
+        scan = _scan(log, cells, count_max, limits, tag_codes, find_unit, may_match)
+        found = _Found.of(scan)
+    else:
+        found = yield from _examine(log, cells, count_max, limits, tag_codes, matches, turn, find_unit, may_match)
+    status, taken, taken_bytes = found.status, found.taken, found.taken_bytes
+    parts = yield from _fetch(log, found.runs)
+    if found.places and found.places[0][0] < log.own_from:
+        parts, taken, taken_bytes = intact_parts(parts, found.places, log.bad_records)
+        if not taken:
+            status = GetStatus.NO_MATCHED_MESSAGE
+    behind = int(log.max_offset) - found.position
+    return GetResult(
+        status,
+        offset + found.looked_at,
+        min_offset,
+        max_offset,
+        parts,
+        taken_bytes,
+        taken,
+        behind > limits.memory_bytes,
+        behind,
+    )
+
+
+def read_resident(
+    log: CommitLog,
+    queue: ConsumeQueue,
+    offset: int,
+    count_max: int,
+    *,
+    limits: CellLimits,
+    tag_codes: AbstractSet[int] | None = None,
+    find_unit: Callable[[int], ExtensionUnit | None] | None = None,
+) -> GetResult | None:
+    """The common read: it finds messages, all of them in memory and in one file. None if it is not that."""
+    min_offset, max_offset = queue.min_offset, queue.max_offset
+    if not min_offset <= offset < max_offset:
+        return None
+    cells = queue.peek_cells(offset, _scan_count(count_max, limits, is_filtered=tag_codes is not None))
+    if not cells or isinstance(cells, ColdRange):
+        return None
+    scan = _scan(log, cells, count_max, limits, tag_codes, find_unit, None)
+    runs = scan.runs
+    if not runs:
+        return None
+    first, last_end = runs[0][0], runs[-1][1]
+    view = log.warm_view(first, last_end)
+    if view is None:
+        return None
+    begin = first - first % log.file_bytes
+    part: Buffer | None = view[first - begin : last_end - begin] if len(runs) == 1 else scan.gather(view, begin)
+    if part is None or (scan.places and not are_intact(part, scan.places)):
+        return None  # the careful way finds out which of them
+    behind = log.max_offset - scan.position
+    return GetResult(
+        GetStatus.FOUND,
+        offset + scan.looked_at,
+        min_offset,
+        max_offset,
+        (part,),
+        scan.taken_bytes,
+        scan.taken,
+        behind > limits.memory_bytes,
+        behind,
+    )
+
+
+def _scan_count(count_max: int, limits: CellLimits, *, is_filtered: bool) -> int:
+    """How many cells to look at."""
+    return min(max(SCAN_CELLS_MIN if is_filtered else 1, count_max), max(SCAN_CELLS_MAX, limits.count_max))
+
+
+def _scan(
+    log: CommitLog,
+    cells: bytes,
+    count_max: int,
+    limits: CellLimits,
+    tag_codes: AbstractSet[int] | None,
+    find_unit: Callable[[int], ExtensionUnit | None] | None,
+    may_match: Callable[[ExtensionUnit], bool] | None,
+) -> CellScan:
+    """Go through the cells; units of the extension are looked up where tags are asked for."""
+    scan = CellScan(
+        limits,
+        count_max,
+        log_begin=int(log.min_offset),
+        log_end=int(log.max_offset),
+        own_from=log.own_from,
+        files=log.by_start,
+        tags=None if tag_codes is None else TagCodes(tag_codes),
+        stops_at_units=find_unit is not None and tag_codes is not None,
+    )
+    at = scan.scan(cells)
+    while at < len(cells) and not scan.is_full:
+        assert find_unit is not None, "a scan stops before its end at a unit, or when it is full"
+        address = CELL.unpack_from(cells, at)[2]
+        unit = find_unit(address)
+        if unit is not None and may_match is not None and not may_match(unit):
+            scan.pass_by()
+            at = scan.scan(cells, at + CELL_BYTES)
+        else:
+            at = scan.scan(cells, at, address if unit is None else unit.tags_code)
+    return scan
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a read takes: [begin, end) of the log that lie together, and the (log offset, size) of each message."""
+
+    status: GetStatus
+    runs: Sequence[Sequence[int]]
+    places: Sequence[tuple[int, int]]
+    taken: int
+    taken_bytes: int
+    looked_at: int
+    position: int  # of the last message looked at
+
+    @classmethod
+    def of(cls, scan: CellScan) -> _Found:
+        if scan.taken:
+            status = GetStatus.FOUND
+        else:
+            status = GetStatus.MESSAGE_WAS_REMOVING if scan.has_removed else GetStatus.NO_MATCHED_MESSAGE
+        return cls(status, scan.runs, scan.places, scan.taken, scan.taken_bytes, scan.looked_at, scan.position)
+
+
+def _examine(
+    log: CommitLog,
+    cells: bytes,
+    count_max: int,
+    limits: CellLimits,
+    tag_codes: AbstractSet[int] | None,
+    matches: Callable[[Buffer], bool],
+    turn: LookTurn | None,
+    find_unit: Callable[[int], ExtensionUnit | None] | None,
+    may_match: Callable[[ExtensionUnit], bool] | None,
+) -> Steps[_Found]:
+    """The same where each record is looked into, one by one."""
     log_min, log_max = int(log.min_offset), int(log.max_offset)
     disk_end = log_max - limits.memory_bytes  # messages before this are taken to be on disk
     status = GetStatus.NO_MATCHED_MESSAGE
-    runs: list[list[int]] = []  # [begin, end] of what lies together in the log
+    runs: list[list[int]] = []
     places: list[tuple[int, int]] = []
     run_end = -1
     skip_until = 0
@@ -131,8 +256,10 @@ def read_queue(
             )
         ):
             break
+        if turn is not None and looked_at % ASK_EVERY == ASK_EVERY - 1 and turn.is_over():
+            break
         looked_at += 1
-        if tags_code <= EXT_ADDRESS_MAX and find_unit is not None and is_filtered:
+        if tags_code <= EXT_ADDRESS_MAX and find_unit is not None:
             unit = find_unit(tags_code)
             if unit is not None:
                 tags_code = unit.tags_code
@@ -145,15 +272,16 @@ def read_queue(
                 status = GetStatus.MESSAGE_WAS_REMOVING
             skip_until = log.next_file_start(position)
             continue
-        if matches is not None:
-            record = log.peek(position, size)
-            if record is None:
-                record = yield from block.record(position, size)
-            if position < log.own_from and not is_intact(record, 0, size, position):
-                log.bad_records.note(position, size)
-                continue
-            if not matches(record):
-                continue
+        record = log.peek(position, size)
+        if record is None:
+            record = yield from block.record(position, size)
+            if turn is not None:
+                turn.begin()
+        if position < log.own_from and not is_intact(record, 0, size, position):
+            log.bad_records.note(position, size)
+            continue
+        if not matches(record):
+            continue
         if position == run_end and position % log.file_bytes:
             runs[-1][1] = run_end = position + size
         else:
@@ -164,72 +292,7 @@ def read_queue(
         taken_bytes += size
         status = GetStatus.FOUND
         skip_until = 0
-    parts = yield from _fetch(log, runs)
-    if places and places[0][0] < log.own_from:
-        parts, taken, taken_bytes = intact_parts(parts, places, log.bad_records)
-        if not taken:
-            status = GetStatus.NO_MATCHED_MESSAGE
-    behind = log_max - position
-    return GetResult(
-        status,
-        offset + looked_at,
-        min_offset,
-        max_offset,
-        parts,
-        taken_bytes,
-        taken,
-        behind > limits.memory_bytes,
-        behind,
-    )
-
-
-def read_resident(
-    log: CommitLog, queue: ConsumeQueue, offset: int, count_max: int, *, limits: ReadLimits
-) -> GetResult | None:
-    """The common read: no filter, and all messages in memory and in one file. None if it is not that.
-
-    Works on columns instead of message by message: a fifth of the time.
-    """
-    min_offset, max_offset = queue.min_offset, queue.max_offset
-    if not min_offset <= offset < max_offset:
-        return None
-    cells = queue.peek_cells(offset, max(min(count_max, limits.count_max), 1))
-    if not cells or isinstance(cells, ColdRange):
-        return None
-    taken = len(cells) // CELL_BYTES
-    fields = _unpacker(taken)(cells)
-    positions, sizes = fields[0::3], fields[1::3]
-    taken_bytes = sum(sizes)
-    if taken_bytes > limits.bytes_max:
-        if max(sizes) == FILLER_SIZE:
-            return None
-        sums = list(accumulate(sizes))
-        taken = max(bisect_right(sums, limits.bytes_max), 1)
-        positions, sizes, taken_bytes = positions[:taken], sizes[:taken], sums[taken - 1]
-    first, last = positions[0], positions[-1]
-    end, log_max = last + sizes[-1], log.max_offset
-    view = log.warm_view(first, end)
-    if view is None or first < log_max - limits.memory_bytes:
-        return None
-    begin = first - first % log.file_bytes
-    part: Buffer
-    if end - first == taken_bytes and tuple(accumulate(sizes[:-1], initial=first)) == positions:
-        part = view[first - begin : end - begin]
-    else:
-        part = b"".join([view[at - begin : at - begin + size] for at, size in zip(positions, sizes, strict=True)])
-        if len(part) != taken_bytes:
-            return None
-    if first < log.own_from and not are_intact(part, positions, sizes):
-        return None  # the careful way finds out which of them
-    return GetResult(
-        GetStatus.FOUND, offset + taken, min_offset, max_offset, (part,), taken_bytes, taken, False, log_max - last
-    )
-
-
-@lru_cache(maxsize=1024)
-def _unpacker(count: int) -> Callable[[bytes], tuple[int, ...]]:
-    """Reads so many cells at once, as numbers one after the other."""
-    return Struct(">" + "qiq" * count).unpack
+    return _Found(status, runs, places, taken, taken_bytes, looked_at, position)
 
 
 def read_record(log: CommitLog, position: int, size: int) -> Steps[Buffer | None]:
@@ -250,7 +313,7 @@ def _may_match(tags_code: int, tag_codes: AbstractSet[int]) -> bool:
     return (low - 0x1_0000_0000 if low & 0x8000_0000 else low) in tag_codes
 
 
-def _fetch(log: CommitLog, runs: list[list[int]]) -> Steps[Sequence[Buffer]]:
+def _fetch(log: CommitLog, runs: Sequence[Sequence[int]]) -> Steps[Sequence[Buffer]]:
     """The runs as few pieces; all that is cold is fetched at once."""
     parts: list[Buffer | None] = [log.peek(begin, end - begin) for begin, end in runs]
     missing = [number for number, part in enumerate(parts) if part is None]

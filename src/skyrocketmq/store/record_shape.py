@@ -22,9 +22,10 @@ from skyrocketmq.wire.java import string_hash
 from skyrocketmq.wire.properties import PROPERTIES_BYTES_MAX, split_properties
 from skyrocketmq.wire.records import RECORD_BYTES_MIN, TOPIC_BYTES_MAX
 
-__all__ = ["UNIQ_MARK", "RecordShape", "split_unique_key", "tags_code_of"]
+__all__ = ["KEYS_MAX", "UNIQ_MARK", "RecordShape", "split_unique_key", "tags_code_of"]
 
 UNKNOWN_LEVEL_MS: Final = 1000
+KEYS_MAX: Final = 1_024  # of one message that is sent; each takes some microseconds and 20 bytes of the index
 _UNIQ_KEY: Final = names.UNIQ_KEY.encode()
 _TAGS: Final = names.TAGS.encode()
 _KEYS: Final = names.KEYS.encode()
@@ -40,6 +41,7 @@ class RecordShape:
         "before",
         "delay_ms",
         "fixed_bytes",
+        "has_nul",
         "is_special",
         "keys",
         "middle",
@@ -61,15 +63,17 @@ class RecordShape:
         self.topic = topic
         self.before = before
         self.after = after
-        self.refusal = _refusal(topic_bytes, properties_bytes)
+        self.keys = _other_keys(pairs, has_unique_key=bool(key))
+        self.refusal = _refusal(topic_bytes, properties_bytes, len(self.keys))
         self.middle = b""
         if self.refusal is None:
             self.middle = b"%c%b%b%b" % (len(topic_bytes), topic_bytes, properties_bytes.to_bytes(2, "big"), before)
         self.fixed_bytes = RECORD_BYTES_MIN + len(topic_bytes) + properties_bytes
         self.delay_ms = _delay_ms(topic.topic, pairs, delay_levels_ms)
         self.tags_code = tags_code_of(pairs)
-        self.keys = _other_keys(pairs, has_unique_key=bool(key))
-        self.is_special = self.refusal is not None or self.delay_ms is not None
+        # Such a record needs a voucher, be there a zero in the unique id or in anything else that has no checksum.
+        self.has_nul = b"\0" in before or b"\0" in after or b"\0" in topic_bytes
+        self.is_special = self.has_nul or self.refusal is not None or self.delay_ms is not None
 
     @classmethod
     def of(
@@ -103,7 +107,7 @@ def tags_code_of(pairs: dict[bytes, bytes]) -> int:
     return string_hash(tags) if tags else 0
 
 
-def _refusal(topic: bytes, properties_bytes: int) -> Refusal | None:
+def _refusal(topic: bytes, properties_bytes: int, key_count: int) -> Refusal | None:
     if not 0 < len(topic) <= TOPIC_BYTES_MAX:
         return Refusal(
             PutStatus.MESSAGE_ILLEGAL, f"the topic takes {len(topic)} bytes, allowed are 1 to {TOPIC_BYTES_MAX}"
@@ -112,6 +116,10 @@ def _refusal(topic: bytes, properties_bytes: int) -> Refusal | None:
         return Refusal(
             PutStatus.PROPERTIES_SIZE_EXCEEDED,
             f"the properties take {properties_bytes} bytes with the broker's own, allowed are {PROPERTIES_BYTES_MAX}",
+        )
+    if key_count > KEYS_MAX:
+        return Refusal(
+            PutStatus.MESSAGE_ILLEGAL, f"the message has {key_count} keys, allowed are {KEYS_MAX}: each is indexed"
         )
     return None
 

@@ -2,9 +2,9 @@
 
 The log is the truth. Three situations, by what the last owner left behind:
 
-1. A snapshot (`checkpoint.json`) that belongs to the checkpoint. Everything below its log offset was synced, so the
-   log is read from there on, be it after a clean stop, when nothing follows, or after a crash. Queues are cut back to
-   where they were and go on with what is found.
+1. A snapshot (`checkpoint.json`) that counts. Everything below its log offset was synced, so the log is read from there
+   on, be it after a clean stop, when nothing follows, or after a crash. Queues are cut back to where they were and go
+   on with what is found.
 2. No snapshot, clean stop: Apache's broker was here. The last three log files are read for the end, queues and index
    are believed, and records that no queue has yet are dispatched.
 3. No snapshot, no clean stop: the log is read from the file that the checkpoint's times lead to, queues are cut back
@@ -30,8 +30,10 @@ from skyrocketmq.store.checkpoint import CheckpointTimes
 from skyrocketmq.store.commit_log import NEVER, CommitLog
 from skyrocketmq.store.consume_queue import ConsumeQueue
 from skyrocketmq.store.consume_queues import ConsumeQueues
+from skyrocketmq.store.cut_aside import CutAside
 from skyrocketmq.store.dispatch import Dispatcher
 from skyrocketmq.store.index import Index
+from skyrocketmq.store.log_end import LogEnd
 from skyrocketmq.store.log_scan import LogScan, first_store_time
 from skyrocketmq.store.progress import Progress, told
 from skyrocketmq.store.rebuild_note import Rebuilding, RebuildNote
@@ -54,6 +56,11 @@ class Recovered:
     newest_ms: int = 0  # store time of the newest message that was read
     dispatched: int = 0
     bad_records: int = 0
+    was_clean: bool = True
+    by_times: bool = False  # nothing said how long the queues were: they end with their last messages now
+    skipped_queues: int = 0  # that go on after numbers which messages may have had
+    cut_bytes: int = 0  # of the log's end, which is kept aside
+    cut_records: int = 0  # whole ones among them
     rebuilt_queues: list[str] = field(default_factory=list)
     index_rebuilt: bool = False
 
@@ -96,6 +103,8 @@ class Recovery:
         check_crc: bool,
         delay_levels_ms: tuple[int, ...],
         note: RebuildNote,
+        log_end: LogEnd,
+        aside: CutAside,
         wishes: RecoveryWishes | None = None,
     ) -> None:
         self._disk = disk
@@ -103,11 +112,13 @@ class Recovery:
         self._queues = queues
         self._index = index
         self._times = times
-        self._snapshot = snapshot if snapshot is not None and self._covers(snapshot) else None
+        self._snapshot = snapshot
         self._is_clean = is_clean
         self._check_crc = check_crc
         self._delay_levels_ms = delay_levels_ms
         self._note = note
+        self._log_end = log_end
+        self._aside = aside
         self._cut_off = note.read()  # what an earlier start was building when it ended
         self._wishes = wishes or RecoveryWishes()
         self._trusted_ms = NEVER if self._wishes.trusts_all else 0
@@ -118,10 +129,6 @@ class Recovery:
             not is_index_intact or self._wishes.rebuilds_index or self._cut_off.index
         )
         self._report = Recovered()
-
-    def _covers(self, snapshot: Snapshot) -> bool:
-        starts = self._log.file_starts
-        return bool(starts) and starts[0] <= snapshot.log_offset <= starts[-1] + self._log.file_bytes
 
     def run(self) -> Recovered:
         if not self._log.file_starts:
@@ -177,7 +184,7 @@ class Recovery:
 
     def _recover_from_snapshot(self, snapshot: Snapshot) -> None:
         synced_end = snapshot.log_offset
-        on_disk = set(self._queues) - self._lost
+        on_disk = [queue for queue in self._queues if queue not in self._lost]
         for topic, ends in snapshot.queues.items():
             for queue_id, end in ends.items():
                 if end and self._queues.find(topic, int(queue_id)) is None:
@@ -213,7 +220,7 @@ class Recovery:
 
     def _recover_foreign_clean_stop(self) -> None:
         newest = 0
-        for queue in set(self._queues) - self._lost:
+        for queue in [queue for queue in self._queues if queue not in self._lost]:
             queue.end_at(queue.find_end(), erase=False)
             self._believe_end(queue)
             newest = max(newest, queue.log_end())
@@ -228,14 +235,15 @@ class Recovery:
             trusted_end=max(newest, 0),  # whoever stops in order has synced what its queues know
         )
         if newest > self._report.end:
-            for queue in set(self._queues) - self._lost:
+            for queue in [queue for queue in self._queues if queue not in self._lost]:
                 if queue.log_end() > self._report.end:
                     queue.end_at(queue.first_at_or_after(self._report.end), erase=True)
 
     def _recover_by_times(self) -> None:
+        self._report.by_times = True
         heads = [(file.start, first_store_time(self._log, file)) for file in self._log.files]
         queues_from = start_by_time(heads, self._times.safe_ms)
-        for queue in set(self._queues) - self._lost:
+        for queue in [queue for queue in self._queues if queue not in self._lost]:
             queue.end_at(queue.first_at_or_after(queues_from), erase=True)
             self._believe_end(queue)
         index_from = queues_from
@@ -250,11 +258,18 @@ class Recovery:
 
     def _scan(self, start: int, *, queues_from: int, index_from: int, trusted_end: int) -> None:
         """Read from `start` to the end of the log, dispatch, and cut the log there."""
+        trusted_end = max(trusted_end, self._log_end.flushed)
         dispatcher = self._dispatcher(is_complete=queues_from <= self._log.min_offset)
         if self._is_index_lost or self._index is None:
             index_from = NEVER
         scan = LogScan(
-            self._log, start, check_crc=self._check_crc, trusted_end=trusted_end, trusted_ms=self._trusted_ms
+            self._log,
+            start,
+            check_crc=self._check_crc,
+            trusted_end=trusted_end,
+            trusted_ms=self._trusted_ms,
+            witness=self._log_end.is_written,
+            ends_with_record=self._log_end.is_copy,
         )
         dispatcher.gapped |= self._lost
         for record in self._told(scan, start, self._log.file_starts[-1] + self._log.file_bytes):
@@ -271,6 +286,8 @@ class Recovery:
         report.dispatched, report.bad_records = dispatcher.count, scan.bad_count
         # Only a store that this program closed itself is known to have nothing but zeros behind its end.
         is_known_end = self._is_clean and self._snapshot is not None and scan.end == start
+        if not is_known_end:
+            report.cut_bytes, report.cut_records = self._aside.keep(self._log, scan.end, check_crc=self._check_crc)
         self._log.cut(scan.end, trusted_end=trusted_end, erase=not is_known_end)
         if self._index is not None and not self._is_index_lost:
             self._index.cut(scan.end)
@@ -290,6 +307,10 @@ class Recovery:
         except IllegalArgument:
             pass  # a name that no queue may have
 
+    def _in_order(self, chosen: set[ConsumeQueue]) -> list[ConsumeQueue]:
+        """The same calls of the disk in the same order, whatever the objects' places in memory."""
+        return [queue for queue in self._queues if queue in chosen]
+
     def _rebuild_what_is_lost(self) -> None:
         """Build queues and index that lack something from the beginning of the log, and make them durable."""
         if not self._lost and not self._is_index_lost:
@@ -301,10 +322,10 @@ class Recovery:
             "built again from the log", extra={"queues": names, "index": self._is_index_lost, "end": self._report.end}
         )
         self._begun -= self._lost
-        ends = {queue: self._known_end(queue) for queue in self._lost}
+        ends = {queue: self._known_end(queue) for queue in self._in_order(self._lost)}
         queues = sorted((queue.topic, queue.queue_id, end) for queue, end in ends.items())
         self._note.write(Rebuilding(queues=tuple(queues), index=self._is_index_lost))
-        for queue in self._lost:
+        for queue in ends:
             for path in queue.clear():
                 self._disk.unlink(path)
         if self._is_index_lost and self._index is not None:
@@ -322,7 +343,7 @@ class Recovery:
                 self._begun.add(queue)
         dispatcher.finish()
         # Until here the disk may hold any mixture of old and new; what is synced may be believed at the next start.
-        self._queues.sync_now(self._lost)
+        self._queues.sync_now(ends.keys())
         if self._is_index_lost and self._index is not None:
             self._index.sync_now()
         self._note.remove()

@@ -78,11 +78,12 @@ async def repair(
     wishes = RecoveryWishes(queues=plan.queues, rebuilds_index=plan.index, progress=progress, trusts_all=True)
     with ExitStack() as locked:
         if lock is None:  # before the first byte is written
-            locked.callback((await run_to_end(disk, disk.lock, root / "lock")).release)
+            lock = await run_to_end(disk, disk.lock, root / "lock")
+            locked.callback(lock.release)
         await run_to_end(disk, _require_log, disk, config)
         await run_to_end(disk, disk.replace, root / PLAN_NAME, msgspec.json.encode(plan))
         await run_to_end(disk, _restore_configs, disk, root / "config", plan.configs)
-        async with MessageStore.open(config, disk=disk, clock=clock, wishes=wishes, is_locked=True) as store:
+        async with MessageStore.open(config, disk=disk, clock=clock, wishes=wishes, lock=lock) as store:
             recovered = store.recovered
         await run_to_end(disk, disk.unlink, root / PLAN_NAME)
     return recovered

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Final
 
-from skyrocketmq.errors import ProtocolError, StoreError
+from skyrocketmq.errors import FlushFailed, ProtocolError, StoreError
 from skyrocketmq.ports import Disk
 from skyrocketmq.store.appender import Arrival
 from skyrocketmq.store.consume_queue import ConsumeQueue
@@ -87,8 +87,8 @@ class LogCopy:
         """
         if self._newest is not None:
             return self._newest
-        ends = [queue.read_cell(queue.max_offset - 1) for queue in self._store.queues if not queue.is_empty]
-        return max((cell[0] for cell in ends if cell is not None and cell[1] > 0), default=None)
+        cells = [queue.last_message() for queue in self._store.queues if not queue.is_empty]
+        return max((cell[0] for cell in cells if cell is not None and cell[1] > 0), default=None)
 
     def begin_at(self, offset: int) -> bool:
         """Let an empty copy begin here instead of where its master would; False if no file of ours can begin here."""
@@ -248,17 +248,23 @@ class LogCopy:
         queue = self._store.queues.find(topic, queue_id)
         return queue if queue is not None and queue.is_watched else None
 
-    def drop_unfinished(self) -> None:
+    async def drop_unfinished(self) -> None:
         """Drop the beginning of a record whose rest has not come; the next connection brings it whole.
 
         Only after a `dispatch` that went well: else whole records, which may have been acknowledged, would go too.
+        Nothing may be appended before this returns. Raises `StoreError` or `OSError`; then nothing was dropped.
         """
         if self._log.unfinished_bytes:
+            await self._vouch_for_whole()
             self._log.drop_unfinished()
             self._store.appender.follow_log()
             self._log.on_append()  # whoever copies from here has such a beginning too
 
-    def close(self) -> None:
+    async def _vouch_for_whole(self) -> None:
+        self._log.vouch_for_whole()
+        await self._store.flusher.sync_vouchers()
+
+    async def close(self) -> None:
         """Drop the beginning of a record whose rest has not come: whoever opens the store next gets it whole.
 
         Where the disk still keeps whole records from their queues all stays: they may have been acknowledged, and the
@@ -269,5 +275,12 @@ class LogCopy:
         except (StoreError, OSError) as error:
             logger.warning("messages were not brought to their queues, the next start does it: %s", error)
             return
+        if self._log.unfinished_bytes:
+            try:
+                await self._vouch_for_whole()
+            except FlushFailed:
+                return  # the store is not closed in order either: the next start drops it
+            except (StoreError, OSError) as error:  # the checkpoint that is about to be written does as well
+                logger.warning("what stays of a copy has no voucher", extra={"error": str(error)})
         self._log.drop_unfinished()
         self._store.appender.follow_log()

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import os
 from typing import Final
 
-from skyrocketmq.config import StoreConfig
-from skyrocketmq.ports import Clock, Disk
+from skyrocketmq.config import BrokerRole, FlushDiskType, StoreConfig
+from skyrocketmq.hot import CellLimits
+from skyrocketmq.ports import Clock, Disk, LocalMachine, Machine
 from skyrocketmq.store.appender import Appender
 from skyrocketmq.store.cleaning import Cleaner
 from skyrocketmq.store.cold_reads import ColdReads
 from skyrocketmq.store.commit_log import CommitLog
 from skyrocketmq.store.consume_queues import ConsumeQueues
 from skyrocketmq.store.cut_mark import CUT_NAME
+from skyrocketmq.store.ended_queues import EndedQueues
+from skyrocketmq.store.flushed_note import FLUSHED_NAME, FlushedNote
 from skyrocketmq.store.flushing import LogFlusher
 from skyrocketmq.store.index import Index
 from skyrocketmq.store.index_file import IndexLayout
 from skyrocketmq.store.key_feed import KeyFeed
 from skyrocketmq.store.queue_extension import QueueExtensions
-from skyrocketmq.store.reading import ReadLimits
 from skyrocketmq.store.recovery import Recovered
+from skyrocketmq.store.reservations import Reservations
 from skyrocketmq.store.statistics import StoreStatistics
 from skyrocketmq.store.statuses import RunningState
 from skyrocketmq.store.transient_pool import TransientPool
 from skyrocketmq.store.upkeep import Upkeep
+from skyrocketmq.store.vouchers import VOUCHERS_NAME, Vouchers
 
 __all__ = ["UNKNOWN_HOST", "StoreParts"]
 
@@ -33,7 +36,15 @@ UNKNOWN_HOST: Final = bytes(8)
 class StoreParts:
     """Everything that a store is made of, closed as yet; `MessageStore` opens it."""
 
-    def __init__(self, config: StoreConfig, *, disk: Disk, clock: Clock, store_host: bytes = UNKNOWN_HOST) -> None:
+    def __init__(
+        self,
+        config: StoreConfig,
+        *,
+        disk: Disk,
+        clock: Clock,
+        store_host: bytes = UNKNOWN_HOST,
+        machine: Machine | None = None,
+    ) -> None:
         self.config = config
         self.state = RunningState()
         self.statistics = StoreStatistics()
@@ -43,14 +54,23 @@ class StoreParts:
             config.commit_log_directories,
             file_bytes=config.commit_log_file_bytes,
             cut_mark=config.root_path / CUT_NAME,
+            vouchers=Vouchers(disk, config.root_path / VOUCHERS_NAME),
+            ships_flushed_only=(
+                config.flush_disk_type is FlushDiskType.SYNC_FLUSH and config.broker_role is not BrokerRole.SLAVE
+            ),
+            flushed_note=FlushedNote(disk, config.root_path / FLUSHED_NAME),
             read_only=config.read_only_commit_log_directories,
         )
-        self.queues = ConsumeQueues(disk, config.root_path / "consumequeue", file_bytes=config.queue_file_bytes)
+        self.ended = EndedQueues(disk, config.root_path)
+        self.queues = ConsumeQueues(
+            disk, config.root_path / "consumequeue", file_bytes=config.queue_file_bytes, ended=self.ended
+        )
         self.extensions: QueueExtensions | None = self._extensions(disk, config) if config.queue_ext_enable else None
         self.index: Index | None = None
         if config.index_enable:
             layout = IndexLayout(slot_count=config.index_slot_count, entry_count=config.index_entry_count)
             self.index = Index(disk, clock, config.root_path / "index", layout)
+        self.reservations = Reservations(disk, config.root_path, self.queues, clock=clock)
         self.appender = Appender(
             log=self.log,
             queues=self.queues,
@@ -62,6 +82,7 @@ class StoreParts:
             message_bytes_max=config.message_bytes_max,
             pool=TransientPool(least_pages=config.commit_least_pages) if config.uses_transient_pool else None,
             extensions=self.extensions,
+            reservations=self.reservations,
         )
         self.flusher = LogFlusher(
             self.log,
@@ -79,6 +100,8 @@ class StoreParts:
             index=self.index,
             appender=self.appender,
             flusher=self.flusher,
+            reservations=self.reservations,
+            ended=self.ended,
             state=self.state,
         )
         self.cleaner = Cleaner(
@@ -94,7 +117,8 @@ class StoreParts:
         self._disk = disk
         self._clock = clock
         self._reads = ColdReads(disk, clock)
-        self._limits = _limits(config)
+        self._memory_bytes = (machine or LocalMachine()).memory_bytes()
+        self._limits = _limits(config, self._memory_bytes)
 
     @staticmethod
     def _extensions(disk: Disk, config: StoreConfig) -> QueueExtensions:
@@ -103,7 +127,7 @@ class StoreParts:
     def apply_config(self, config: StoreConfig) -> None:
         """Follow a change of the keys that may change while the store is open."""
         self.config = config
-        self._limits = _limits(config)
+        self._limits = _limits(config, self._memory_bytes)
         self.appender.set_message_bytes_max(config.message_bytes_max)
         self.flusher.timeout_ms = config.sync_flush_timeout_ms
         self._upkeep.apply_config(config)
@@ -114,16 +138,19 @@ class StoreParts:
         self.appender.set_store_host(host)
 
     async def delete_topic_queues(self, topic: str) -> None:
-        """Delete the queues of a topic; they begin at 0 if it comes back. Its records stay until the log is cleaned."""
+        """Delete the queues of a topic; if it comes back they go on where they ended, so that no number is given twice.
+
+        Its records stay until the log is cleaned.
+        """
         await self._upkeep.delete_topic(topic)
 
 
-def _limits(config: StoreConfig) -> ReadLimits:
-    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return ReadLimits(
+def _limits(config: StoreConfig, memory_bytes: int) -> CellLimits:
+    return CellLimits(
         bytes_max=config.pull_bytes_max_in_memory,
         count_max=config.pull_count_max_in_memory,
         disk_bytes_max=config.pull_bytes_max_on_disk,
         disk_count_max=config.pull_count_max_on_disk,
         memory_bytes=memory_bytes * config.memory_ratio_percent // 100,
+        file_bytes=config.commit_log_file_bytes,
     )

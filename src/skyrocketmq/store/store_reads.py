@@ -17,6 +17,7 @@ from skyrocketmq.model.offsets import QueueOffset
 from skyrocketmq.store.cold_reads import Pending, Steps
 from skyrocketmq.store.consume_queue import CELL, ConsumeQueue
 from skyrocketmq.store.filtered_reading import read_filtered
+from skyrocketmq.store.look_turn import LookTurn
 from skyrocketmq.store.queue_extension import ExtensionUnit
 from skyrocketmq.store.reading import SCAN_CELLS_MAX, Buffer, GetResult, read_queue, read_resident
 from skyrocketmq.store.searching import (
@@ -25,6 +26,7 @@ from skyrocketmq.store.searching import (
     offset_by_time,
     query,
     queue_store_time,
+    record_at,
     store_time_at,
 )
 from skyrocketmq.store.statuses import GetStatus
@@ -67,8 +69,8 @@ class StoreReads(StoreParts):
         `may_match`: none whose unit in the queue's extension, if it has one, is not accepted.
         """
         resident: GetResult | None = None
-        if tag_codes is None and matches is None:
-            resident = self.get_resident(topic, queue_id, offset, count_max)
+        if matches is None:
+            resident = self.get_resident(topic, queue_id, offset, count_max, tag_codes=tag_codes)
         elif tag_codes is None and matches is not None and scan is not None:
             resident = self.get_filtered(
                 topic, queue_id, offset, count_max, scan=scan, matches=matches, scan_max=scan_max
@@ -85,7 +87,9 @@ class StoreReads(StoreParts):
         self.statistics.got(self._clock.monotonic() - started, is_cold=isinstance(result, Pending))
         return result
 
-    def get_resident(self, topic: str, queue_id: int, offset: int, count_max: int) -> GetResult | None:
+    def get_resident(
+        self, topic: str, queue_id: int, offset: int, count_max: int, *, tag_codes: AbstractSet[int] | None = None
+    ) -> GetResult | None:
         """The same for the common read, which finds messages and all of them in memory; None if it is not that."""
         if not self.state.is_readable:
             return None
@@ -94,7 +98,15 @@ class StoreReads(StoreParts):
         if queue is None:
             return None
         started = self._clock.monotonic()
-        result = read_resident(self.log, queue, offset, count_max, limits=self._limits)
+        result = read_resident(
+            self.log,
+            queue,
+            offset,
+            count_max,
+            limits=self._limits,
+            tag_codes=tag_codes,
+            find_unit=self._units_of(queue),
+        )
         if result is not None:
             statistics = self.statistics
             statistics.got(self._clock.monotonic() - started, is_cold=False)
@@ -122,7 +134,15 @@ class StoreReads(StoreParts):
             return None
         started = self._clock.monotonic()
         result = read_filtered(
-            self.log, queue, offset, count_max, limits=self._limits, scan=scan, matches=matches, scan_max=scan_max
+            self.log,
+            queue,
+            offset,
+            count_max,
+            limits=self._limits,
+            scan=scan,
+            matches=matches,
+            scan_max=scan_max,
+            turn=LookTurn(self._clock.monotonic),
         )
         if result is not None:
             self.statistics.got(self._clock.monotonic() - started, is_cold=False)
@@ -197,7 +217,6 @@ class StoreReads(StoreParts):
         scan_max: int,
         may_match: Callable[[ExtensionUnit], bool] | None,
     ) -> Steps[GetResult]:
-        extensions = self.extensions
         return read_queue(
             self.log,
             queue,
@@ -207,9 +226,14 @@ class StoreReads(StoreParts):
             tag_codes=tag_codes,
             matches=matches,
             scan_max=scan_max,
-            find_unit=None if extensions is None else lambda address: extensions.find(queue, address),
+            turn=LookTurn(self._clock.monotonic),
+            find_unit=self._units_of(queue),
             may_match=may_match,
         )
+
+    def _units_of(self, queue: ConsumeQueue) -> Callable[[int], ExtensionUnit | None] | None:
+        extensions = self.extensions
+        return None if extensions is None else lambda address: extensions.find(queue, address)
 
     async def read_cells(self, queue: ConsumeQueue, offset: int, count_max: int) -> list[tuple[int, int, int]] | None:
         """Cells of a queue (log offset, size, tags code) from an offset on, all of one file; None if there is none."""
@@ -240,9 +264,14 @@ class StoreReads(StoreParts):
     # --------------------------------------------------------------------------------------------------- searching
 
     async def message_at(self, log_offset: int) -> Buffer | None:
-        """The record at this place in the log; None if none begins there."""
+        """The message at this place in the log; None if no queue has a message that begins there."""
         self.appender.settle()
-        return await self._reads.run(message_at(self.log, log_offset))
+        return await self._reads.run(message_at(self.log, self.queues, log_offset))
+
+    async def record_at(self, log_offset: int) -> Buffer | None:
+        """What looks like a record there, in a queue or not: for comparing copies of the log, not for clients."""
+        self.appender.settle()
+        return await self._reads.run(record_at(self.log, log_offset))
 
     async def store_time(self, topic: str, queue_id: int, offset: int) -> int:
         """Store time of a queue's message in ms; -1 if there is none."""
@@ -270,7 +299,7 @@ class StoreReads(StoreParts):
         if self.index is None:
             return QueryResult((), 0, 0)
         self.appender.settle()
-        self.appender.key_feed.put_fresh()
+        self.appender.key_feed.put_all()
         count_max = min(count_max, self.config.index_query_count_max)
         steps = query(self.log, self.index, topic, key, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms)
         return await self._reads.run(steps)

@@ -16,12 +16,13 @@ from pathlib import Path
 
 from skyrocketmq.config import StoreConfig
 from skyrocketmq.errors import StoreError
+from skyrocketmq.hot.layout import INDEX_ENTRY_BYTES, INDEX_HEADER_BYTES, INDEX_SLOT_BYTES
 from skyrocketmq.ports import Disk
 from skyrocketmq.store.commit_log import KEY as LOG_KEY
 from skyrocketmq.store.consume_queue import CELL_BYTES
 from skyrocketmq.store.consume_queue import KEY as QUEUE_KEY
 from skyrocketmq.store.cut_mark import CUT_NAME, CutMark
-from skyrocketmq.store.index_file import ENTRY_BYTES, HEADER_BYTES, SLOT_BYTES, IndexLayout
+from skyrocketmq.store.index_file import IndexLayout
 from skyrocketmq.wire.records import BLANK_BYTES, encode_blank
 
 __all__ = ["fitted_config"]
@@ -137,7 +138,7 @@ def _index_layout(file_bytes: int, config: StoreConfig) -> IndexLayout:
     configured = IndexLayout(slot_count=config.index_slot_count, entry_count=config.index_entry_count)
     if not file_bytes or configured.file_bytes == file_bytes:
         return configured
-    slots, rest = divmod(file_bytes - HEADER_BYTES, SLOT_BYTES + ENTRIES_A_SLOT * ENTRY_BYTES)
+    slots, rest = divmod(file_bytes - INDEX_HEADER_BYTES, INDEX_SLOT_BYTES + ENTRIES_A_SLOT * INDEX_ENTRY_BYTES)
     if rest or slots <= 0:
         return configured
     return IndexLayout(slot_count=slots, entry_count=slots * ENTRIES_A_SLOT)

@@ -12,7 +12,7 @@ from typing import Final
 from skyrocketmq.config import StoreConfig
 from skyrocketmq.model.flags import TRANSACTION_MASK, TransactionType, transaction_type
 from skyrocketmq.model.offsets import LogOffset, QueueOffset
-from skyrocketmq.ports import Clock, Disk
+from skyrocketmq.ports import Clock, Disk, Machine
 from skyrocketmq.store.appender import REFUSED
 from skyrocketmq.store.consume_queue import ConsumeQueue
 from skyrocketmq.store.key_hash import TopicKeys
@@ -32,8 +32,16 @@ _QUEUED: Final = (TransactionType.NONE, TransactionType.COMMIT)  # others have n
 class StoreWrites(StoreParts):
     """A store that can be written."""
 
-    def __init__(self, config: StoreConfig, *, disk: Disk, clock: Clock, store_host: bytes = UNKNOWN_HOST) -> None:
-        super().__init__(config, disk=disk, clock=clock, store_host=store_host)
+    def __init__(
+        self,
+        config: StoreConfig,
+        *,
+        disk: Disk,
+        clock: Clock,
+        store_host: bytes = UNKNOWN_HOST,
+        machine: Machine | None = None,
+    ) -> None:
+        super().__init__(config, disk=disk, clock=clock, store_host=store_host, machine=machine)
         self._topics: dict[str, TopicKeys] = {}
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue:

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from skyrocketmq.store.index_file import KeyPlace
-
 __all__ = ["TransientPool"]
 
 PAGE_BYTES: Final = 4096
@@ -31,16 +29,15 @@ class TransientPool:
         self.byte_count = 0
         self.count = 0  # messages
         self.newest_ms = 0
-        self.keys: list[tuple[list[KeyPlace], int]] = []
+        self.keys = b""  # packed, of all these messages
         self._pieces: list[bytes] = []
 
-    def add(self, data: bytes, count: int, keys: list[KeyPlace], now_ms: int) -> None:
+    def add(self, data: bytes, count: int, keys: bytes, now_ms: int) -> None:
         self._pieces.append(data)
         self.byte_count += len(data)
         self.count += count
         self.newest_ms = now_ms
-        if keys:
-            self.keys.append((keys, now_ms))
+        self.keys += keys
 
     def is_due(self, hidden_queues: int) -> bool:
         """Whether so much is waiting that it should be written now."""
@@ -53,5 +50,5 @@ class TransientPool:
     def clear(self) -> None:
         """It is written."""
         self._pieces.clear()
-        self.keys.clear()
+        self.keys = b""
         self.byte_count = self.count = 0

@@ -1,6 +1,7 @@
 """What a store does in the background: flush the log, write out queues, reserve files, write checkpoints.
 
-Rule 1: a checkpoint says only what is true: first everything is synced, then the times and offsets are written.
+Rule 1: a checkpoint says only what is true: first everything is synced, then the times and offsets are written. These
+are two files, and a crash may come between them: the offsets count until there are new ones (see `snapshot`).
 Rule 2: the disk may be full for a while. What could not be written is tried again every second, the store refuses
 messages meanwhile, and goes on by itself. Only a failed sync is final (see `flushing`).
 """
@@ -15,14 +16,18 @@ from typing import Final
 
 from skyrocketmq.config import BrokerRole, FlushDiskType, StoreConfig
 from skyrocketmq.errors import DiskFull, FlushFailed, StoreError
+from skyrocketmq.loop_watch import LoopWatch, start_task
 from skyrocketmq.ports import Clock, Disk
+from skyrocketmq.slices import Slices
 from skyrocketmq.store.appender import Appender
 from skyrocketmq.store.checkpoint import CheckpointTimes, save_checkpoint
 from skyrocketmq.store.commit_log import CommitLog
 from skyrocketmq.store.consume_queues import ConsumeQueues
+from skyrocketmq.store.ended_queues import EndedQueues
 from skyrocketmq.store.file_rows import create_reserved, translated
 from skyrocketmq.store.flushing import LogFlusher
 from skyrocketmq.store.index import Index
+from skyrocketmq.store.reservations import Reservations
 from skyrocketmq.store.snapshot import Snapshot, save_snapshot
 from skyrocketmq.store.statuses import RunningFlag, RunningState
 from skyrocketmq.store.threads import run_to_end
@@ -32,7 +37,7 @@ __all__ = ["Upkeep"]
 
 logger = logging.getLogger(__name__)
 
-WRITE_OUT_COUNT: Final = 256  # queues written out before other work gets its turn
+WRITE_OUT_COUNT: Final = 8  # queues written out at once: a new one costs three calls of the file system
 UNTIMED_FLUSH_MS: Final = 10  # where the log is to be flushed as messages come
 RETRY_S: Final = 1.0
 CHECKPOINT_BYTES: Final = 512 << 20  # of log at most between two checkpoints: what a start after a crash has to read
@@ -52,6 +57,8 @@ class Upkeep:
         index: Index | None,
         appender: Appender,
         flusher: LogFlusher,
+        reservations: Reservations,
+        ended: EndedQueues,
         state: RunningState,
     ) -> None:
         self._config = config
@@ -62,6 +69,8 @@ class Upkeep:
         self._index = index
         self._appender = appender
         self._flusher = flusher
+        self._reservations = reservations
+        self._ended = ended
         self._state = state
         self._spare_wanted = asyncio.Event()
         self._pinned = PinnedFiles()
@@ -70,7 +79,7 @@ class Upkeep:
         self._log_flushed_at = self._pool_written_at = clock.monotonic()
         log.on_spare_wanted = self._spare_wanted.set
 
-    def jobs(self) -> list[asyncio.Task[None]]:
+    def jobs(self, watch: LoopWatch | None) -> list[asyncio.Task[None]]:
         """Start the background work."""
         config = self._config
         self.checkpoint_offset = int(self._log.flushed_offset)
@@ -87,6 +96,7 @@ class Upkeep:
                 lambda: self._config.queue_flush_thorough_interval_ms, self.checkpoint, "no checkpoint written"
             ),
             "store-reserve-files": self._reserve_files(),
+            "store-reserve-numbers": self._reservations.run(),
         }
         if config.uses_transient_pool:
             works["store-write-pool"] = self._repeat(
@@ -95,8 +105,7 @@ class Upkeep:
         is_empty_copy = config.broker_role is BrokerRole.SLAVE and not self._log.file_starts
         if not self._log.limit and not is_empty_copy:  # where an empty copy begins is for its master to say
             self._spare_wanted.set()
-        create = asyncio.get_running_loop().create_task
-        return [create(work, name=name) for name, work in works.items()]
+        return [start_task(work, name=name, watch=watch) for name, work in works.items()]
 
     async def _repeat(self, interval_ms: Callable[[], int], work: Callable[[], Awaitable[None]], failure: str) -> None:
         """Run `work` for ever, each time after the interval that is configured then; a failed run is not the last."""
@@ -211,15 +220,16 @@ class Upkeep:
     async def _write_out_queues(self) -> None:
         """Write cells to their files, a number of queues at a time. Raises what the disk raises."""
         self._log_first()
+        slices = Slices(self._clock)
         while self._write_out(WRITE_OUT_COUNT):
-            await self._clock.sleep(0)
+            await slices.step()
 
     def _log_first(self) -> None:
         """Cells of what waits in the transient pool must not reach a file before their messages do."""
         self._appender.settle()
         if not self._appender.write_pool():
             raise StoreError("the transient pool could not be written to the log, it is tried again")
-        self._appender.key_feed.put_fresh()
+        self._appender.key_feed.put_all()
 
     def _write_out(self, count_max: int | None) -> bool:
         self._log_first()
@@ -246,6 +256,7 @@ class Upkeep:
             self._log.erase_garbage()
             self._write_out(None)
             snapshot = self._snapshot()
+            self._log.begin_vouchers()
             to_sync = self._queues.to_sync(0)
             await self._flusher.flush()
             try:
@@ -253,13 +264,17 @@ class Upkeep:
                 if self._index is not None:
                     await self._index.sync()
                 self._check_syncs()
+                is_noted = await run_to_end(self._disk, self._log.note_flushed, snapshot.log_offset)
                 await run_to_end(self._disk, self._save, snapshot)
+                if is_noted:  # else nothing but checkpoint.json would say that these records are whole
+                    await run_to_end(self._disk, self._log.vouchers.drop_old)
             except DiskFull:
                 raise  # the checkpoint before this one stays true, and there will be another
             except OSError as error:
                 self._flusher.fail(error)
                 raise FlushFailed(f"the checkpoint could not be written: {error}") from error
             self.checkpoint_offset = snapshot.log_offset
+            self._reservations.tidy_soon()
 
     def _check_syncs(self) -> None:
         """Once a sync has failed, no checkpoint is true any more: what it should have written may be gone."""
@@ -270,7 +285,9 @@ class Upkeep:
         newest_ms = self._appender.newest_ms
         queues: dict[str, dict[str, int]] = {}
         for queue in self._queues:
-            if queue.max_offset:
+            # Of an empty queue whose topic was deleted `ended_queues` tells; here it would look like one that is lost.
+            ended = self._ended.find(queue.topic, queue.queue_id) if queue.is_empty else 0
+            if queue.max_offset > ended:
                 queues.setdefault(queue.topic, {})[str(queue.queue_id)] = int(queue.max_offset)
         return Snapshot(
             log_ms=newest_ms,
@@ -284,6 +301,7 @@ class Upkeep:
     def _save(self, snapshot: Snapshot) -> None:
         root = self._config.root_path
         times = CheckpointTimes(snapshot.log_ms, snapshot.queues_ms, snapshot.index_ms)
+        self._ended.save()  # what a deletion could not save; a queue of which nothing else tells is not in the snapshot
         save_checkpoint(self._disk, root / "checkpoint", times)
         try:
             save_snapshot(self._disk, root / "checkpoint.json", snapshot)  # syncs the directory too
@@ -302,6 +320,7 @@ class Upkeep:
         await self.checkpoint()  # else the next start would take the queues for lost, and build them again
 
     def _delete(self, files: list[Path], directories: list[Path]) -> None:
+        self._ended.save()
         for path in files:
             self._disk.unlink(path)
         for directory in directories:

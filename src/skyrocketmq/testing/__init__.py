@@ -3,8 +3,8 @@ is told to, links and disks that fail on demand.
 
 They ship with the package, so that users can test their own code the same way; `docs/testing.md` shows how. `cluster`
 has `LocalCluster`, and `blocking_cluster` its face for code that blocks. `clock` has `ManualClock`, `link` has
-`FaultyLink`, `disk` has `FaultyDisk`; each stands where the real form from `skyrocketmq.ports` would. The fixtures for
-pytest are in `skyrocketmq.pytest_plugin`.
+`FaultyLink`, `disk` has `FaultyDisk`; each stands where the real form from `skyrocketmq.ports` would. `simulation` has
+whole clusters on virtual time. The fixtures for pytest are in `skyrocketmq.pytest_plugin`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from skyrocketmq.testing.link import Direction, FaultyConnection, FaultyLink
 if TYPE_CHECKING:
     from skyrocketmq.testing.blocking_cluster import BlockingCluster
     from skyrocketmq.testing.cluster import LocalCluster
+    from skyrocketmq.testing.simulation.simulation import Simulation
 
 __all__ = [
     "BlockingCluster",
@@ -30,6 +31,7 @@ __all__ = [
     "LocalCluster",
     "ManualClock",
     "PowerLost",
+    "Simulation",
 ]
 
 
@@ -45,4 +47,8 @@ if not TYPE_CHECKING:  # a checker would believe that the module has every name
             from skyrocketmq.testing.blocking_cluster import BlockingCluster
 
             return BlockingCluster
+        if name == "Simulation":
+            from skyrocketmq.testing.simulation.simulation import Simulation
+
+            return Simulation
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

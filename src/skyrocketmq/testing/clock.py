@@ -24,7 +24,7 @@ _ROUNDING_S = 1e-9  # sums of floats: ten times 0.1 s is due after 1 s
 
 
 class ManualClock:
-    """A `Clock` for tests. `advance` moves time; nothing else does."""
+    """A `Clock` for tests. `advance` and `skip` move time; `set_wall` moves what it is called."""
 
     def __init__(self, start_ms: int = START_MS) -> None:
         self._start_ms = start_ms
@@ -93,6 +93,10 @@ class ManualClock:
         while self._timers and self._timers[0][0] <= self._now + _ROUNDING_S:
             asyncio.get_running_loop().call_soon(heappop(self._timers)[2].fire)
         await self.settle()
+
+    def set_wall(self, seconds: float) -> None:
+        """Set the time of day forward, or back if negative, as an operator or a time server does. No timer notices."""
+        self._start_ms += round(seconds * 1000)
 
     async def settle(self) -> None:
         """Let everything that is ready run, and what that makes ready; time stands still."""

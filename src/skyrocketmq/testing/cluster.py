@@ -39,14 +39,17 @@ from skyrocketmq.testing.clock import ManualClock
 from skyrocketmq.testing.cluster_progress import is_consumed, is_known, stored_messages
 from skyrocketmq.testing.disk import FaultyDisk, PowerLost
 from skyrocketmq.testing.link import FaultyLink
+from skyrocketmq.testing.quiet import CountedDisk, until_quiet
 
 __all__ = ["LocalCluster"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-STRIDE_S: Final = 20.0  # of a jump over time: shorter than any of the protocol's intervals, so that nobody is missed
-BREATH_S: Final = 0.002  # real time after each stride, for sockets and the threads of the disk
+# Of a jump over time: shorter than any of the protocol's intervals and time-outs, so that a stride that comes while a
+# thread of a client's handler is just about to ask something ends no request.
+STRIDE_S: Final = 2.0
+BREATH_S: Final = 0.002  # real time after a jump, for the threads of handlers
 LOOK_EVERY_S: Final = 0.005
 # Small files for a store that lives for seconds; the largest message fits in twice over.
 TEMPORARY_SIZES: Final = {"mappedFileSizeCommitLog": str(16 << 20)}
@@ -103,6 +106,7 @@ class LocalCluster:
             name: FaultyLink(clock=clock) for name in ("namesrv", *(broker_name(index) for index in range(brokers)))
         }
         self._opened = AsyncExitStack()
+        self._disk_in_use: Disk | None = None
         self._running: Embedded | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._face: tuple[LoopThread, BlockingCluster] | None = None
@@ -132,12 +136,17 @@ class LocalCluster:
         return Path(self._opened.enter_context(TemporaryDirectory(prefix="skyrocketmq-", ignore_cleanup_errors=True)))
 
     async def _open(self, directory: Path, options: EmbeddedOptions) -> Embedded:
+        disk = self.disk
+        if disk is None:
+            disk = CountedDisk()
+            self._opened.callback(disk.close)
+        self._disk_in_use = disk
         return await self._opened.enter_async_context(
             Embedded.open(
                 directory,
                 options,
                 clock=self.clock,
-                disk=self.disk,
+                disk=disk,
                 link=self._links["namesrv"],
                 links=self._links.__getitem__,
             )
@@ -272,11 +281,11 @@ class LocalCluster:
         left_s = timedelta(hours=hours, minutes=minutes, seconds=seconds).total_seconds()
         while left_s > 0:
             stride_s = min(left_s, STRIDE_S)
+            await until_quiet(clock, self._links.values(), self._disk_in_use)
             await clock.skip(stride_s)
-            await asyncio.sleep(BREATH_S)
             left_s -= stride_s
         for _ in range(10):  # a delivery that was begun reads, writes and wakes those who wait
-            await clock.settle()
+            await until_quiet(clock, self._links.values(), self._disk_in_use)
             await asyncio.sleep(BREATH_S)
 
     # ----------------------------------------------------------------------------------------------------------- faults

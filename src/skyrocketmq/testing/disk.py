@@ -96,7 +96,7 @@ class FaultyFile:
         view = memoryview(data).cast("B")
         error = self._disk._enter("pwrite", self._path)
         if error is not None:  # a write that fails may have done a part of its work
-            content.write(view[: len(view) // 2], position)
+            content.write(view[: int(len(view) * self._disk._written_share)], position)
             raise error
         self._disk._write(self._path, content, view, position)
 
@@ -155,15 +155,26 @@ class FaultyFile:
 class FaultyLock:
     """A lock on a file of a `FaultyDisk`."""
 
-    def __init__(self, held: set[Path], path: Path) -> None:
+    def __init__(self, held: set[Path], path: Path, file: FaultyFile) -> None:
         self._held = held
         self._path: Path | None = path
+        self._file = file
         held.add(path)
+
+    def read_mark(self) -> bytes:
+        return self._file.pread(self._file.size(), 0)
+
+    def write_mark(self, mark: bytes) -> None:
+        self._file.pwrite(mark, 0)
+        if self._file.size() > len(mark):
+            self._file.truncate(len(mark))
+        self._file.fdatasync()
 
     def release(self) -> None:
         if self._path is not None:
             self._held.discard(self._path)
             self._path = None
+            self._file.close()
 
 
 class FaultyDisk:
@@ -196,20 +207,29 @@ class FaultyDisk:
         self._nameless: set[FileContent] = set()  # deleted, but still open: they take space
         self._locks: set[Path] = set()
         self._troubles = Troubles()
+        self._session = 1  # how often there was power
+        self._written_share = 0.5  # of a write that fails
         for directory in directories:
             self._tree.make_directories(directory)
             for ancestor in (directory, *directory.parents):
                 self._tree.sync(ancestor)
 
     def fail(
-        self, operation: str, *, error: int = errno.EIO, path: str = "*", after: int = 0, times: int | None = 1
+        self,
+        operation: str,
+        *,
+        error: int = errno.EIO,
+        path: str = "*",
+        after: int = 0,
+        times: int | None = 1,
+        written: float = 0.5,
     ) -> None:
         """Let `operation` on paths that match fail with an error number, after so many good calls, so many times.
 
-        A `pwrite` that fails has written half. An `fdatasync` that fails drops what it should have written: a later one
-        that succeeds says nothing about it.
+        A `pwrite` that fails has written a share of its bytes all the same, `written`, from none (0) to all (1). An
+        `fdatasync` that fails drops what it should have written: a later one that succeeds says nothing about it.
         """
-        self._troubles.order(operation, path, after=after, times=times, error=error)
+        self._troubles.order(operation, path, after=after, times=times, error=error, written=written)
 
     def stall(self, operation: str, *, seconds: float, path: str = "*", after: int = 0, times: int | None = 1) -> None:
         """Let `operation` take so long on the clock, for whoever waits for the `run` that it is part of."""
@@ -240,13 +260,36 @@ class FaultyDisk:
     def after_power_loss(self, seed: int | None = None, *, keep: bool = False) -> FaultyDisk:
         """The disk that is found when the power is back; it has no troubles and all its locks are free.
 
-        What was not synced is chosen by `seed`; without one all of it is lost, or with `keep` all of it is there. May
-        be called several times for one power cut.
+        What was not synced is chosen by `seed`; without one all of it is lost, or with `keep` all of it is there, as
+        after a kill (`after_kill`). May be called several times for one power cut.
         """
         self.cut_power()
         choose = random_choice(seed) if seed is not None else lambda count: int(keep)
-        survivor = FaultyDisk(capacity_bytes=self.capacity_bytes, clock=self._clock, sync_seconds=self._sync_seconds)
+        survivor = self._like()
         survivor._tree = self._tree.after_power_loss(choose)
+        survivor._session = self._session if keep and seed is None else self._session + 1
+        return survivor
+
+    def after_kill(self) -> FaultyDisk:
+        """The disk that the next process finds when the one before was killed: all that was written is there.
+
+        The calls of the killed process raise `PowerLost` from now on.
+        """
+        return self.after_power_loss(keep=True)
+
+    def _like(self) -> FaultyDisk:
+        """An empty disk of the same make."""
+        return FaultyDisk(capacity_bytes=self.capacity_bytes, clock=self._clock, sync_seconds=self._sync_seconds)
+
+    def release_locks(self) -> None:
+        """The process that used it was killed: the kernel has taken its locks back, and nothing else has changed."""
+        self._locks.clear()
+
+    def for_next_process(self) -> FaultyDisk:
+        """The same after a kill, and what was not synced is still to be lost: once, and this disk is not used again."""
+        self.cut_power()
+        survivor = FaultyDisk(capacity_bytes=self.capacity_bytes, clock=self._clock, sync_seconds=self._sync_seconds)
+        survivor._tree, survivor._session = self._tree, self._session
         return survivor
 
     def set_modified_ms(self, path: Path, modified_ms: int) -> None:
@@ -285,7 +328,7 @@ class FaultyDisk:
         content = self._tree.file(path)
         return content.read(content.size, 0)
 
-    def replace(self, path: Path, data: bytes, *, keep_backup: bool = False) -> None:
+    def replace(self, path: Path, data: bytes, *, keep_backup: bool = False, is_secret: bool = False) -> None:
         """The steps of `LocalDisk`, each a call of its own, so that the power may go between any two."""
         if keep_backup and self.exists(path):
             self._write_whole(path.with_name(path.name + ".bak"), self.read(path))
@@ -336,14 +379,12 @@ class FaultyDisk:
         return DiskUsage(total, used, max(total - used, 0))
 
     def lock(self, path: Path) -> FaultyLock:
-        file = self.open(path, create=True)
-        try:
-            if path in self._locks:
-                raise StoreLocked(f"{path} is locked: stop the broker on {path.parent}, or choose another directory")
-            file.pwrite(b"lock", 0)
-        finally:
-            file.close()
-        return FaultyLock(self._locks, path)
+        if path in self._locks:
+            raise StoreLocked(f"{path} is locked: stop the broker on {path.parent}, or choose another directory")
+        return FaultyLock(self._locks, path, self.open(path, create=True))
+
+    def session(self) -> str:
+        return f"session {self._session}"
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a call at once; whoever waits for it goes on after the time it took on the clock.
@@ -377,6 +418,7 @@ class FaultyDisk:
             self._seconds_due += self._sync_seconds
         outcome = self._troubles.meet(call)
         self._seconds_due += outcome.seconds
+        self._written_share = outcome.written
         return outcome.error
 
     def _write(self, path: Path, content: FileContent, view: memoryview, position: int) -> None:

@@ -30,6 +30,10 @@ class Outcome(NamedTuple):
 
     error: OSError | None
     seconds: float
+    written: float = 0.5  # of a write that fails, the share that is done all the same
+
+
+_FINE = Outcome(None, 0.0)
 
 
 @dataclass(slots=True)
@@ -40,6 +44,7 @@ class _Trouble:
     times: int | None
     error: int | None
     seconds: float
+    written: float
 
     def meets(self, call: DiskCall) -> bool:
         """Whether this call is one of those; counts."""
@@ -68,17 +73,22 @@ class Troubles:
         times: int | None,
         error: int | None = None,
         seconds: float = 0.0,
+        written: float = 0.5,
     ) -> None:
-        self._ordered.append(_Trouble(operation, path, after, times, error, seconds))
+        self._ordered.append(_Trouble(operation, path, after, times, error, seconds, written))
 
     def clear(self) -> None:
         self._ordered.clear()
 
     def meet(self, call: DiskCall) -> Outcome:
+        if not self._ordered:
+            return _FINE
         met = [trouble for trouble in self._ordered if trouble.meets(call)]
-        errors = [trouble.error for trouble in met if trouble.error is not None]
-        error = disk_error(errors[0], call.path) if errors else None
-        return Outcome(error, sum(trouble.seconds for trouble in met))
+        failing = next((trouble for trouble in met if trouble.error is not None), None)
+        seconds = sum(trouble.seconds for trouble in met)
+        if failing is None or failing.error is None:
+            return Outcome(None, seconds)
+        return Outcome(disk_error(failing.error, call.path), seconds, failing.written)
 
 
 def disk_error(number: int, path: Path) -> OSError:

@@ -12,13 +12,12 @@ connections it has and for those to come; what is set on one `FaultyConnection` 
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections import deque
 from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, cast
 
-from skyrocketmq.ports import Clock, Link, SystemClock, TcpLink, Timer
+from skyrocketmq.ports import Bound, Clock, Link, SystemClock, TcpLink, Timer
 
 __all__ = ["Direction", "FaultyConnection", "FaultyLink"]
 
@@ -38,6 +37,7 @@ class FaultyLink:
         self._delay_s = 0.0
         self.is_refusing = False  # dialling fails, and whoever dials us is hung up on
         self.dial_count = 0
+        self.passed_count = 0  # times that a connection was made, or bytes or their end passed, in either direction
         self.connections: list[FaultyConnection] = []
 
     async def connect(
@@ -53,9 +53,15 @@ class FaultyLink:
         return connection.transport, connection.protocol
 
     async def listen(
-        self, factory: Callable[[], asyncio.Protocol], sock: socket.socket, *, backlog: int
+        self, factory: Callable[[], asyncio.Protocol], bound: Bound, *, backlog: int
     ) -> asyncio.AbstractServer:
-        return await self._link.listen(lambda: self._wrap(factory()), sock, backlog=backlog)
+        return await self._link.listen(lambda: self._wrap(factory()), bound, backlog=backlog)
+
+    def bind(self, host: str, port: int, *, backlog: int) -> Bound:
+        return self._link.bind(host, port, backlog=backlog)
+
+    async def resolve(self, host: str) -> str:
+        return await self._link.resolve(host)
 
     def _wrap(self, protocol: asyncio.Protocol) -> FaultyConnection:
         connection = FaultyConnection(self, protocol, self._clock)
@@ -97,7 +103,7 @@ class FaultyConnection(asyncio.Protocol):
         self._real: asyncio.Transport
         self.protocol = protocol
         self.transport = _FaultyTransport(self)
-        self.incoming = _Way(clock, protocol.data_received, self._incoming_eof)
+        self.incoming = _Way(clock, self._receive, self._incoming_eof)
         self.outgoing = _Way(clock, self._write, self._close)
 
     def cut(self) -> None:
@@ -133,6 +139,7 @@ class FaultyConnection(asyncio.Protocol):
         self._real = cast(asyncio.Transport, transport)
         self.transport.real = self._real
         self._link.connections.append(self)
+        self._link.passed_count += 1
         self.protocol.connection_made(self.transport)
         self.transport.update_reading()
         if self._link.is_refusing:
@@ -145,7 +152,12 @@ class FaultyConnection(asyncio.Protocol):
         self.incoming.put(None)
         return True  # not closed by the transport: the news may be stalled
 
+    def _receive(self, data: bytes) -> None:
+        self._link.passed_count += 1
+        self.protocol.data_received(data)
+
     def _incoming_eof(self) -> None:
+        self._link.passed_count += 1
         if not self.protocol.eof_received():
             self.transport.close()
 
@@ -166,10 +178,12 @@ class FaultyConnection(asyncio.Protocol):
     # ------------------------------------------------------------------------------- called by the faulty transport
 
     def _write(self, data: bytes) -> None:
+        self._link.passed_count += 1
         self._real.write(data)
         self.transport.tell_protocol()
 
     def _close(self) -> None:
+        self._link.passed_count += 1
         self._real.close()
 
 

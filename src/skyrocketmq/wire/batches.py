@@ -9,6 +9,7 @@ into a record at once. Whether they may travel together (one topic, no delay) th
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from struct import Struct
@@ -38,8 +39,8 @@ def encode_batch(entries: Iterable[BatchEntry]) -> bytes:
     return b"".join(parts)
 
 
-def decode_batch(data: bytes) -> list[BatchEntry]:
-    """The messages of a batch; `ProtocolError` if a length leads out of it."""
+def decode_batch(data: bytes, *, count_max: int = sys.maxsize) -> list[BatchEntry]:
+    """The messages of a batch; `ProtocolError` if a length leads out of it, or there are more than `count_max`."""
     entries: list[BatchEntry] = []
     at, end = 0, len(data)
     # Where one is as long as the one before it, those that follow mostly are too: one call then reads all of an entry.
@@ -47,6 +48,8 @@ def decode_batch(data: bytes) -> list[BatchEntry]:
     read_alike: Callable[[bytes, int], tuple[Any, ...]] | None = None
     entry_bytes = 0
     while at < end:
+        if len(entries) >= count_max:
+            raise ProtocolError(f"the batch has more than {count_max} messages")
         if read_alike is not None and end - at >= entry_bytes:
             flag, body_bytes, body, properties_bytes, properties = read_alike(data, at)
             if (body_bytes, properties_bytes) == last_bytes:

@@ -12,7 +12,8 @@ unless standard JSON is asked for, queues as keys in the form of objects. The st
 from __future__ import annotations
 
 import re
-from functools import cache
+from collections.abc import Iterator
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,25 +23,48 @@ from skyrocketmq.errors import ProtocolError
 from skyrocketmq.wire import json_dialect
 from skyrocketmq.wire.java_values import convert_java_value
 from skyrocketmq.wire.json_writer import escape_beyond_ascii
+from skyrocketmq.wire.parts import in_parts
 
-__all__ = ["decode_body", "encode_body"]
+__all__ = ["body_parts", "decode_body", "decode_request", "encode_body"]
 
 T = TypeVar("T")
 
 
-def decode_body(cls: type[T], data: bytes) -> T:
+def decode_request(cls: type[T], data: bytes) -> T:
+    """The same of what a peer asks a server, which has little time for each of its many clients.
+
+    A body of many tiny parts takes long to read, one in the looser dialect ten times as long: beyond what any client
+    has to say, both are refused.
+    """
+    if len(data) > _SMALL_REQUEST_BYTES:
+        parts = data.count(b",") + data.count(b"{")
+        if parts > REQUEST_PARTS_MAX:
+            raise ProtocolError(f"a {cls.__name__} of {parts} parts: the limit is {REQUEST_PARTS_MAX}")
+    return decode_body(cls, data, dialect_bytes_max=DIALECT_BYTES_MAX, dialect_values_max=DIALECT_VALUES_MAX)
+
+
+def decode_body(
+    cls: type[T],
+    data: bytes,
+    *,
+    dialect_bytes_max: int | None = None,
+    dialect_values_max: int = json_dialect.VALUES_MAX,
+) -> T:
     """The body as a `cls`, which is a struct; `ProtocolError` if it cannot be one, also for an empty body."""
     if not data:
         raise ProtocolError(f"a {cls.__name__} was expected, but there is no body")
     if len(data) > _LARGE_BODY_BYTES and data.count(b":") + data.count(b"{") > _PARTS_MAX:
         raise ProtocolError(f"a {cls.__name__} of {len(data)} bytes has more than {_PARTS_MAX} parts")
+    is_short = dialect_bytes_max is None or len(data) <= dialect_bytes_max
     if b"$ref" in data:  # a reference is valid JSON and would be taken for an object with unknown members
-        return convert_java_value(json_dialect.parse(data), cls)
+        if not is_short:
+            raise ProtocolError(f"a {cls.__name__} of {len(data)} bytes has references")
+        return convert_java_value(json_dialect.parse(data, values_max=dialect_values_max), cls)
     try:
         return _decoder(cls).decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
-    quoted, count = _unquoted_key.subn(rb'\1"\2":', data)
+    quoted, count = _unquoted_key.subn(rb'\1"\2":', data, 0 if dialect_bytes_max is None else dialect_values_max)
     if count:
         # Inside a text this would add a quotation mark where no JSON can have one: then the next line fails, and the
         # original is read below.
@@ -48,9 +72,15 @@ def decode_body(cls: type[T], data: bytes) -> T:
             return _decoder(cls).decode(quoted)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
-    return convert_java_value(json_dialect.parse(data), cls)
+    if not is_short:
+        raise ProtocolError(f"a {cls.__name__} of {len(data)} bytes is no JSON of the standard, as it has to be")
+    return convert_java_value(json_dialect.parse(data, values_max=dialect_values_max), cls)
 
 
+REQUEST_PARTS_MAX = 200_000  # of a request's body: read in some 30 ms
+DIALECT_BYTES_MAX = 262_144  # of a request's body in the dialect
+DIALECT_VALUES_MAX = 5_000
+_SMALL_REQUEST_BYTES = 65_536
 # Tiny members and objects take up to thirty times their bytes in memory: a large body may not consist of them alone.
 _LARGE_BODY_BYTES = 4 * 1024 * 1024
 _PARTS_MAX = 2_000_000
@@ -70,6 +100,14 @@ def encode_body(value: msgspec.Struct, *, standard_json: bool = False) -> bytes:
     if b":null" in data:
         data = _null_member.sub(b"", data)
     return escape_beyond_ascii(data) if standard_json else data
+
+
+def body_parts(value: msgspec.Struct, *, standard_json: bool = False) -> Iterator[bytes]:
+    """The bytes of `encode_body` in parts, each of which takes little time; for tables of any size (see `parts`)."""
+    keys = _key_kinds(type(value))
+    # The writer for odd keys keeps the order of a map; the other one sorts by name.
+    is_sorted = not keys.has_structs and not keys.has_integers
+    return in_parts(value, partial(encode_body, standard_json=standard_json), is_sorted=is_sorted)
 
 
 # A text's own quotation marks are escaped, so neither pattern can match inside one.

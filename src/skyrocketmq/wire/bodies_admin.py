@@ -210,6 +210,9 @@ class AccountConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     topic_perms: list[str] = []
     white_remote_address: str | None = None
 
+    def __repr__(self) -> str:
+        return f"AccountConfig(access_key={self.access_key!r}, admin={self.admin}, ...)"  # no secret gets into a log
+
 
 class AccessConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """54: a broker's access control: addresses that need no account, and the accounts."""

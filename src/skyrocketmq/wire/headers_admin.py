@@ -64,6 +64,9 @@ class CreateAccessConfigHeader(Header):
     topic_perms: str | None = None
     group_perms: str | None = None
 
+    def __repr__(self) -> str:
+        return f"CreateAccessConfigHeader(access_key={self.access_key!r}, ...)"  # no secret gets into a log
+
 
 class DeleteAccessConfigHeader(Header):
     """51: the account that goes."""

@@ -73,9 +73,10 @@ class QueryMessageAnswer(Header):
 
 
 class ViewMessageHeader(Header):
-    """33: the message at a place in the commit log."""
+    """33: the message at a place in the commit log. `any_record`, which is ours: also one that is in no queue."""
 
     offset: Int64 | None = None
+    any_record: bool | None = None
 
 
 class QueryConsumerOffsetHeader(Header):

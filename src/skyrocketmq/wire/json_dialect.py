@@ -25,17 +25,17 @@ from typing import NoReturn
 
 from skyrocketmq.errors import ProtocolError
 from skyrocketmq.wire.json_references import DEPTH_MAX, VALUES_MAX, ObjectKey, Reference, resolve_references
-from skyrocketmq.wire.json_writer import write, write_pretty
+from skyrocketmq.wire.json_writer import pretty_parts, write, write_pretty
 
-__all__ = ["DEPTH_MAX", "VALUES_MAX", "ObjectKey", "parse", "write", "write_pretty"]
+__all__ = ["DEPTH_MAX", "VALUES_MAX", "ObjectKey", "parse", "pretty_parts", "write", "write_pretty"]
 
 _NUMBER_CHARACTERS_MAX = 400  # longer than any double in full; reading a long integer takes quadratic time
 _INTEGER_CHARACTERS_MAX = 40  # twice a 64-bit number
 
 
-def parse(data: bytes) -> object:
+def parse(data: bytes, *, values_max: int = VALUES_MAX) -> object:
     """The value that the text holds; `ProtocolError` if it is not in the dialect, too deep or too large."""
-    parser = _Parser(data.decode("utf-8", "replace"))  # what is not UTF-8 becomes U+FFFD, as in Java
+    parser = _Parser(data.decode("utf-8", "replace"), values_max)  # what is not UTF-8 becomes U+FFFD, as in Java
     try:
         value = parser.document()
         return resolve_references(value) if parser.has_references else value
@@ -62,8 +62,9 @@ _ESCAPES = dict(zip("\"'\\/bfFnrtv01234567", "\"'\\/\b\f\f\n\r\t\v\0\1\2\3\4\5\6
 class _Parser:
     """A descent over the text; `at` is the next character to read."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, values_max: int) -> None:
         self.text = text
+        self.values_max = values_max
         self.at = 0
         self.value_count = 0
         self.has_references = False
@@ -96,8 +97,8 @@ class _Parser:
 
     def count_value(self) -> None:
         self.value_count += 1
-        if self.value_count > VALUES_MAX:
-            self.fail(f"more than {VALUES_MAX} values")
+        if self.value_count > self.values_max:
+            self.fail(f"more than {self.values_max} values")
 
     def value(self, depth: int) -> object:
         self.count_value()

@@ -19,6 +19,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from skyrocketmq.errors import IllegalArgument, ProtocolError
+from skyrocketmq.hot import split_records
 from skyrocketmq.model.flags import BODY_COMPRESSED
 from skyrocketmq.model.message import MessageView
 from skyrocketmq.model.offsets import LogOffset, QueueOffset
@@ -192,21 +193,6 @@ def _check_blank(data: ReadableData, at: int, end: int) -> None:
         raise ProtocolError(f"no record begins at {at}: its magic code is {magic:#010x}")
     if not BLANK_BYTES <= total <= end - at:
         raise ProtocolError(f"the blank record at {at} announces {total} bytes, {end - at} are left")
-
-
-def split_records(data: ReadableData, at: int = 0, end: int | None = None) -> list[tuple[int, int]]:
-    """Where each record of a pull answer begins and ends, by the sizes alone; what they hold is not looked at."""
-    stop = len(data) if end is None else end
-    bounds: list[tuple[int, int]] = []
-    while at < stop:
-        if stop - at < RECORD_BYTES_MIN:
-            raise ProtocolError(f"{stop - at} bytes at {at} are too few for a record")
-        total, magic = _sizes_at(data, at)
-        if magic != MESSAGE_MAGIC or not RECORD_BYTES_MIN <= total <= stop - at:
-            raise ProtocolError(f"no record begins at {at}: magic code {magic:#010x}, {total} of {stop - at} bytes")
-        bounds.append((at, at + total))
-        at += total
-    return bounds
 
 
 def record_queue_offset(data: ReadableData, at: int) -> int:

@@ -12,6 +12,7 @@ do not travel this way. A compressed body may grow to `INFLATED_BYTES_MAX` and n
 from __future__ import annotations
 
 import struct
+from collections.abc import Generator
 from typing import NoReturn
 
 import msgspec
@@ -21,7 +22,7 @@ from skyrocketmq.model.flags import CompressionType
 from skyrocketmq.model.numbers import INT32_MAX, INT32_MIN
 from skyrocketmq.model.topics import TopicConfig, TopicFilterType
 from skyrocketmq.model.versions import DataVersion
-from skyrocketmq.wire.bodies import decode_body, encode_body
+from skyrocketmq.wire.bodies import decode_request, encode_body
 from skyrocketmq.wire.bodies_tables import TopicConfigTable
 from skyrocketmq.wire.codes import FULL_REGISTRATION_VERSION, VERSION_4_9_7
 from skyrocketmq.wire.compression import compress, decompress
@@ -30,11 +31,18 @@ from skyrocketmq.wire.java import body_crc
 __all__ = [
     "INFLATED_BYTES_MAX",
     "RegisterBrokerBody",
+    "decode_in_steps",
     "decode_registration",
     "encode_registration",
 ]
 
 INFLATED_BYTES_MAX = 16 * 1024 * 1024  # some hundred thousand topics; deflate can grow a thousandfold
+TOPICS_MAX = 100_000  # of one broker: several times as many as the largest clusters have
+_MEMBERS_A_TOPIC = 10  # it has eight
+_OTHER_OBJECTS = 8  # those around the topics
+_OTHER_MEMBERS = 10_000  # filter servers, which nobody has any more
+_LARGE_BYTES = 65_536  # of the JSON form: a larger one is read in steps
+_TOPICS_A_STEP = 256
 _COMPRESSION_LEVEL = 9  # Java's; a registration is written once and sent to every name server
 _INT32 = struct.Struct(">i")
 
@@ -59,13 +67,71 @@ def decode_registration(
     body: bytes, *, version: int, compressed: bool = False, checksum: int = 0
 ) -> RegisterBrokerBody:
     """What a registration says; `checksum` 0 means unchecked. `ProtocolError` if any part of it cannot be used."""
+    steps = decode_in_steps(body, version=version, compressed=compressed, checksum=checksum)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            read: RegisterBrokerBody = stop.value
+            return read
+
+
+def decode_in_steps(
+    body: bytes, *, version: int, compressed: bool = False, checksum: int = 0
+) -> Generator[None, None, RegisterBrokerBody]:
+    """The same in steps of some hundred topics, between which others may be served."""
     if checksum and checksum != body_crc(body):
         raise ProtocolError(f"a registration has the checksum {body_crc(body)}, its header says {checksum}")
     if not body:
         return RegisterBrokerBody()
     if version < FULL_REGISTRATION_VERSION:
-        return RegisterBrokerBody(filter_server_list=None, topics=decode_body(TopicConfigTable, body))
-    return _decompress(body) if compressed else decode_body(RegisterBrokerBody, body)
+        return RegisterBrokerBody(filter_server_list=None, topics=decode_request(TopicConfigTable, body))
+    if compressed:
+        return (yield from _decompress(body))
+    if len(body) > _LARGE_BYTES:
+        objects = body.count(b"{")
+        _check_count(objects - _OTHER_OBJECTS)
+        if body.count(b",") > _MEMBERS_A_TOPIC * objects + _OTHER_MEMBERS:
+            raise ProtocolError(f"a registration of {len(body)} bytes does not consist of topics")
+        try:
+            rough = _read_rough(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass
+        else:
+            return (yield from _refine(rough))
+    return decode_request(RegisterBrokerBody, body)
+
+
+class _RoughTable(msgspec.Struct, frozen=True, rename="camel"):
+    data_version: DataVersion = DataVersion()
+    topic_config_table: dict[str, msgspec.Raw] = {}
+
+
+class _RoughBody(msgspec.Struct, frozen=True, rename="camel"):
+    """A registration whose topics have not been looked at: reading all of a large one takes long."""
+
+    filter_server_list: list[str] | None = []
+    topics: _RoughTable = msgspec.field(default=_RoughTable(), name="topicConfigSerializeWrapper")
+
+
+_read_rough = msgspec.json.Decoder(_RoughBody, strict=False).decode
+
+
+def _refine(rough: _RoughBody) -> Generator[None, None, RegisterBrokerBody]:
+    lines = rough.topics.topic_config_table
+    _check_count(len(lines))
+    topics: dict[str, TopicConfig] = {}
+    for number, (name, raw) in enumerate(lines.items()):
+        topics[name] = decode_request(TopicConfig, bytes(raw))
+        if number % _TOPICS_A_STEP == 0:
+            yield
+    table = TopicConfigTable(data_version=rough.topics.data_version, topic_config_table=topics)
+    return RegisterBrokerBody(filter_server_list=rough.filter_server_list, topics=table)
+
+
+def _check_count(topic_count: int) -> None:
+    if topic_count > TOPICS_MAX:
+        raise ProtocolError(f"a registration announces {topic_count} topics, at most {TOPICS_MAX} may be")
 
 
 def _compress(registered: RegisterBrokerBody) -> bytes:
@@ -91,17 +157,20 @@ def _topic_line(topic: TopicConfig) -> bytes:
     return f"{topic.topic_name} {numbers} {filter_type}".encode("utf-8", "replace")
 
 
-def _decompress(body: bytes) -> RegisterBrokerBody:
+def _decompress(body: bytes) -> Generator[None, None, RegisterBrokerBody]:
     reader = _Reader(decompress(body, CompressionType.ZLIB, bytes_max=INFLATED_BYTES_MAX))
-    version = decode_body(DataVersion, reader.take_text())
+    version = decode_request(DataVersion, reader.take_text())
     topic_count = reader.take_int()
+    _check_count(topic_count)
     if not 0 <= topic_count <= reader.left_bytes // _INT32.size:
         raise ProtocolError(f"a registration announces {topic_count} topics, more than it has room for")
     topics = {}
-    for _ in range(topic_count):
+    for number in range(topic_count):
         topic = _read_topic_line(reader.take_text())
         topics[topic.topic_name] = topic
-    servers = decode_body(list[str], reader.take_text())
+        if number % _TOPICS_A_STEP == 0:
+            yield
+    servers = decode_request(list[str], reader.take_text())
     return RegisterBrokerBody(
         filter_server_list=servers, topics=TopicConfigTable(data_version=version, topic_config_table=topics)
     )

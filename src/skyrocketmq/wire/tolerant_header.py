@@ -20,6 +20,7 @@ __all__ = ["TolerantHeader", "java_text", "language_code", "read_int32", "read_t
 
 # Reading this way is slow and must not hold up a server; a header that is both unusual and huge comes from no client.
 _TOLERANT_BYTES_MAX = 262_144
+_TOLERANT_VALUES_MAX = 5_000
 _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 
 
@@ -58,7 +59,7 @@ def _read_members(header: bytes) -> dict[str, object]:
     try:
         members = msgspec.json.decode(header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        members = parse(header)
+        members = parse(header, values_max=_TOLERANT_VALUES_MAX)
     if not isinstance(members, dict):
         raise ProtocolError("a header is not an object")
     return members

@@ -1,7 +1,7 @@
 """The clusters that every test here runs on, a topic, and a producer of ours.
 
-What takes long (marked `slow`) runs on Apache's cluster only with `make interop-all`; everything else always runs on
-both. On the third, Apache's servers of 5.4.0, everything runs with `make interop-all`.
+Every run has all of them on our cluster, and on Apache's those that send and consume (`IN_EVERY_RUN`), unless they take
+long (marked `slow`). `make interop-all` has the others, and all of them on Apache's servers of 5.4.0.
 """
 
 from __future__ import annotations
@@ -27,10 +27,16 @@ Apache's broker this is no key, but a system property; it keeps the usual 60 s."
 SOON_CHECKED: Final = {"transactionCheckInterval": "1000", "transactionTimeOut": "1000"}
 
 
+IN_EVERY_RUN: Final = {"test_sending.py", "test_consuming.py"}
+"""Files whose tests run on Apache's cluster every time."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        is_here = item.path.parent == Path(__file__).parent
-        if is_here and item.get_closest_marker("slow") and "[apache" in item.name:
+        if not isinstance(item, pytest.Function) or item.path.parent != Path(__file__).parent:
+            continue
+        is_on_apaches = hasattr(item, "callspec") and item.callspec.params.get("cluster") == "apache"
+        if is_on_apaches and (item.path.name not in IN_EVERY_RUN or item.get_closest_marker("slow")):
             item.add_marker(pytest.mark.reference)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import count
 
 import pytest
@@ -13,7 +12,8 @@ from skyrocketmq.client.send_result import SendResult
 from skyrocketmq.model import MessageQueue
 from tests.interop.clusters import BROKER_NAMES, Cluster
 from tests.interop.driver import Driver, PullConsumer, Queue, Received
-from tests.interop.processes import wait_until
+from tests.waiting import until as until
+from tests.waiting import wait_until
 
 QUEUES_A_BROKER = 4
 COMPRESSED = 0x1  # a bit of a message's system flag
@@ -66,11 +66,3 @@ def _java_reads_one(consumer: PullConsumer, queue: Queue, offset: int) -> Receiv
 
     wait_until(is_shown, timeout_s=10, what=f"a message at {offset} of {queue}")
     return found[0]
-
-
-async def until(condition: Callable[[], object], *, seconds: float = 30.0, what: str = "") -> None:
-    """Wait for what another process brings about."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what or condition}"
-        await asyncio.sleep(0.02)

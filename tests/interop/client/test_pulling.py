@@ -68,7 +68,7 @@ class TestPull:
             await send_numbers(producer, queue, range(1, 2))
             sent = time.monotonic()
             result = await waiting
-        assert time.monotonic() - sent < 3
+        assert time.monotonic() - sent < 10, "a pull is held for 15 s or more"
         assert texts(list(result.messages)) == ["1"]
 
     async def test_tags_choose_messages(self, cluster: Cluster, producer: Producer, queue: MessageQueue) -> None:

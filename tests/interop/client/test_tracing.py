@@ -14,6 +14,7 @@ from skyrocketmq.wire.trace import ConsumeOutcome, Pub, SubAfter, SubBefore, Tra
 from tests.interop.client.support import client_test, fresh_group, fresh_name, until
 from tests.interop.clusters import Cluster
 from tests.interop.driver import Driver, message
+from tests.interop.processes import wait_until
 
 pytestmark = client_test
 
@@ -61,7 +62,12 @@ async def test_traces_of_apaches_client_are_decoded(java: Driver, cluster: Clust
             [sent] = producer.send(message(topic, "traced", tags="A", keys="k1 k2"))
             producer.send(message(topic, "later", delay_level=1))
             consumer.received(at_least=1)
+            # A consumer that is stopped while its listener is about to return reports a failure.
+            wait_until(lambda: outcomes(sent.msg_id) != [], timeout_s=30, what="the trace of what was consumed")
             return str(sent.msg_id)
+
+    def outcomes(msg_id: str | None) -> list[int]:
+        return [record.context_code for record in records if isinstance(record, SubAfter) and record.msg_id == msg_id]
 
     def of(kind: type[TraceRecord]) -> list[TraceRecord]:
         return [record for record in records if isinstance(record, kind) and record.group == group]

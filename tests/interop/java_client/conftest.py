@@ -1,18 +1,20 @@
 """The settings that every test here runs in: a cluster, and how Apache's client writes its headers to it.
 
 Our clusters, of one broker and of two; one of each make, at Apache's name server; and Apache's own, where a check shows
-that it is right.
+that it is right. Every run has all tests in the first setting, and in the one that differs from it in both ways some
+(`IN_BOTH`); `make interop-all` has the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import pytest
 
 from tests.interop.apache import DEFAULT_CLUSTER, Apache
-from tests.interop.clusters import CLUSTERS, ON_APACHES, ON_MIXED, Cluster
+from tests.interop.clusters import CLUSTERS, Cluster
 from tests.interop.driver import Driver, Producer
 from tests.interop.java_client.support import QUEUES_A_BROKER, fresh_name
 
@@ -22,18 +24,30 @@ class Setting(NamedTuple):
     headers: str
 
 
-SETTINGS = {
-    "ours": Setting("ours", "json"),
+FIRST: Final = "ours"
+OPPOSITE: Final = "ours, one broker, binary headers"
+SETTINGS: Final = {
+    FIRST: Setting("ours", "json"),
     "ours, binary headers": Setting("ours", "binary"),
     "ours, one broker": Setting("ours, one broker", "json"),
-    "ours, one broker, binary headers": Setting("ours, one broker", "binary"),
+    OPPOSITE: Setting("ours, one broker", "binary"),
     "mixed": Setting("mixed", "json"),
     "apache": Setting("apache", "json"),
 }
-WITH_APACHES_BROKERS = {"mixed": ON_MIXED, "apache": ON_APACHES}
+IN_BOTH: Final = {"test_sending.py", "test_asking.py", "test_transactions.py"}
+"""Files whose tests run in the opposite setting every time: one of each kind of request in binary headers."""
 
 
-@pytest.fixture(scope="package", params=[WITH_APACHES_BROKERS.get(name, name) for name in SETTINGS])
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if not isinstance(item, pytest.Function) or item.path.parent != Path(__file__).parent:
+            continue
+        setting = item.callspec.params["setting"]
+        if setting != FIRST and not (setting == OPPOSITE and item.path.name in IN_BOTH):
+            item.add_marker(pytest.mark.reference)
+
+
+@pytest.fixture(scope="package", params=list(SETTINGS))
 def setting(request: pytest.FixtureRequest) -> Setting:
     return SETTINGS[request.param]
 

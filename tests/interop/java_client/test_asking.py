@@ -61,7 +61,7 @@ def test_a_held_pull_is_woken_by_a_message(java: Driver, cluster: Cluster, produ
         pulled = held.result(10)
 
     assert pulled["status"] == "FOUND"
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10, "a pull is held for 15 s or more"
 
 
 def test_a_lite_consumer_polls_seeks_commits_and_pauses(

@@ -15,6 +15,7 @@ pytest.importorskip("pyspark", reason="the pipeline needs pyspark: pip install s
 from skyrocketmq import Message
 from skyrocketmq.blocking import Producer
 from skyrocketmq.errors import IllegalArgument, StoreError
+from skyrocketmq.hot.layout import INDEX_HEADER_BYTES, INDEX_SLOT_BYTES
 from skyrocketmq.spark.jobs import Control
 from skyrocketmq.spark.jobs.audit import AuditResult, Finding, add_arguments, audit, run
 from skyrocketmq.spark.jobs.audit_compare import runs_of_cells
@@ -23,7 +24,7 @@ from skyrocketmq.spark.jobs.audit_plan import AuditPlan, plan_audit
 from skyrocketmq.spark.jobs.audit_report import audit_page
 from skyrocketmq.spark.jobs.audit_tasks import DETAIL_SCHEMA, digests
 from skyrocketmq.spark.store_options import StoreOptions
-from skyrocketmq.store.index_file import ENTRY, HEADER_BYTES, SLOT_BYTES
+from skyrocketmq.store.index_file import ENTRY
 from skyrocketmq.testing import LocalCluster
 from tests.spark.jobs.audited import first_pass
 from tests.spark.stores import LOG_FILE_BYTES, make_store
@@ -52,8 +53,8 @@ class TestWithoutSpark:
     def test_entries_of_the_index_that_do_not_hang_together_are_found(self, tmp_path: Path) -> None:
         make_store(tmp_path, count=COUNT)
         path = sorted((tmp_path / "index").iterdir())[0]
-        write_at(path, HEADER_BYTES + SLOTS * SLOT_BYTES + 60 * ENTRY.size + 16, (3).to_bytes(4, "big"))
-        write_at(sorted((tmp_path / "index").iterdir())[1], HEADER_BYTES, (0).to_bytes(4, "big") * SLOTS)
+        write_at(path, INDEX_HEADER_BYTES + SLOTS * INDEX_SLOT_BYTES + 60 * ENTRY.size + 16, (3).to_bytes(4, "big"))
+        write_at(sorted((tmp_path / "index").iterdir())[1], INDEX_HEADER_BYTES, (0).to_bytes(4, "big") * SLOTS)
         done = first_pass(tmp_path)
         assert done.differing == []
         links, slots = done.found()
@@ -228,7 +229,7 @@ def damage_body(root: Path, records: list[Record]) -> Record:
 def damage_entry(root: Path) -> tuple[str, int]:
     """Another hash in an entry of the index: its file, and the log offset that it leads to."""
     path = sorted((root / "index").iterdir())[0]
-    position = HEADER_BYTES + SLOTS * SLOT_BYTES + 9 * ENTRY.size
+    position = INDEX_HEADER_BYTES + SLOTS * INDEX_SLOT_BYTES + 9 * ENTRY.size
     with path.open("r+b") as file:
         file.seek(position)
         key_hash, log_offset, seconds, previous = ENTRY.unpack(file.read(ENTRY.size))

@@ -209,6 +209,8 @@ class Judging:
         """Whether messages are from before their topic was made again: the log has them in front of all that its queue
         leads to now, or if that has got nothing since, of all that the topic's queues lead to.
         """
+        if run["last"] < self._plan.ended.find(run["topic"], run["queue_id"]):
+            return True
         seen = self._seen.get((run["topic"], run["queue_id"]))
         if seen is not None:
             return bool(run["should_log_offset_max"] < seen[2] and run["first"] >= seen[0])

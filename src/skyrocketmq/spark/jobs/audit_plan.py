@@ -17,6 +17,7 @@ from skyrocketmq.spark.store_options import StoreOptions
 from skyrocketmq.spark.store_planning import IndexPart, log_parts, packed
 from skyrocketmq.store.checkpoint import load_checkpoint
 from skyrocketmq.store.consume_queue import CELL_BYTES
+from skyrocketmq.store.ended_queues import EndedQueues
 from skyrocketmq.store.inspection import known_topics
 from skyrocketmq.store.snapshot import load_snapshot
 
@@ -45,6 +46,7 @@ class AuditPlan:
     found: tuple[Found, ...]
     files: tuple[LogFileSize, ...]
     known_topics: frozenset[str]
+    ended: EndedQueues  # of topics that were deleted
     queue_count: int
     knows_delays: bool  # a configuration was given, which has the levels of delayed messages
 
@@ -79,6 +81,8 @@ def _plan(disk: LocalDisk, store: StoreDirectory, options: StoreOptions) -> Audi
     groups: list[tuple[AuditPart, ...]] = [*packed(parts, options.partition_bytes)]
     groups += packed(queues, QUEUE_WEIGHT_MAX)
     groups += packed(index, QUEUE_WEIGHT_MAX)
+    ended = EndedQueues(disk, store.root)
+    ended.load()
     return AuditPlan(
         groups=tuple(groups),
         starts=tuple(part.start for part in parts),
@@ -89,6 +93,7 @@ def _plan(disk: LocalDisk, store: StoreDirectory, options: StoreOptions) -> Audi
             for start, path in store.log_files
         ),
         known_topics=frozenset(known_topics(disk, store.root)),
+        ended=ended,
         queue_count=len({(file.topic, file.queue_id) for file in queues}),
         knows_delays=options.config_path is not None,
     )

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from skyrocketmq.config import StoreConfig
 from skyrocketmq.errors import ProtocolError
+from skyrocketmq.hot.layout import INDEX_ENTRY_BYTES, INDEX_HEADER_BYTES, INDEX_SLOT_BYTES
 from skyrocketmq.spark.store_cells import CELLS, FewFiles
 from skyrocketmq.spark.store_planning import IndexPart, LogPart
 from skyrocketmq.store.consume_queue import CELL_BYTES, FILLER_SIZE
-from skyrocketmq.store.index_file import ENTRY_BYTES, HEADER_BYTES, SLOT_BYTES
 from skyrocketmq.store.inspection_records import RecordPlaces
 from skyrocketmq.store.log_scan import LogScan
 from skyrocketmq.wire.records import BLANK, BLANK_BYTES, BLANK_MAGIC, scan_record
@@ -36,7 +36,7 @@ __all__ = ["AuditPart", "Cells", "Entries", "Found", "QueueFile", "Read", "Rules
 
 CHUNK: Final = 50_000
 _ENTRIES: Final = np.dtype([("key_hash", ">i4"), ("log_offset", ">i8"), ("seconds", ">i4"), ("previous", ">i4")])
-assert _ENTRIES.itemsize == ENTRY_BYTES
+assert _ENTRIES.itemsize == INDEX_ENTRY_BYTES
 _Numbers = NDArray[np.int64]
 
 
@@ -251,15 +251,15 @@ def _of_queue(part: QueueFile, rules: Rules) -> Iterator[Item]:
 def _of_index(part: IndexPart, rules: Rules) -> Iterator[Item]:
     """Entries that lead into the log, and whether each knows the one before it in its slot."""
     place = f"index/{part.path.name}"
-    entries_at = HEADER_BYTES + SLOT_BYTES * part.slot_count
+    entries_at = INDEX_HEADER_BYTES + INDEX_SLOT_BYTES * part.slot_count
     newest = np.zeros(part.slot_count, np.int32)
     rows = broken_count = first_broken = 0
     end = -1
     with closing(FewFiles((), 1)) as files:
         for number in range(part.start, part.end, CHUNK):
             count = min(CHUNK, part.end - number)
-            data = files.read(part.path, entries_at + number * ENTRY_BYTES, count * ENTRY_BYTES)
-            entries = np.frombuffer(data, _ENTRIES, len(data) // ENTRY_BYTES)
+            data = files.read(part.path, entries_at + number * INDEX_ENTRY_BYTES, count * INDEX_ENTRY_BYTES)
+            entries = np.frombuffer(data, _ENTRIES, len(data) // INDEX_ENTRY_BYTES)
             # A broker at work counts an entry before it is on its way to the file; nothing but zeros is there then.
             is_there = (entries["key_hash"] != 0) | (entries["log_offset"] != 0) | (entries["previous"] != 0)
             numbers = np.arange(number, number + len(entries), dtype=np.int32)[is_there]
@@ -279,8 +279,8 @@ def _of_index(part: IndexPart, rules: Rules) -> Iterator[Item]:
             if rules.was_clean and behind.any():
                 what = "entries lead behind the end of the log"
                 yield Found("index", place, what, int(offsets[behind][0]), count=int(behind.sum()))
-        slots = np.frombuffer(files.read(part.path, HEADER_BYTES, SLOT_BYTES * part.slot_count), ">i4")
-    yield Read("index", place, None, rows, rows * ENTRY_BYTES)
+        slots = np.frombuffer(files.read(part.path, INDEX_HEADER_BYTES, INDEX_SLOT_BYTES * part.slot_count), ">i4")
+    yield Read("index", place, None, rows, rows * INDEX_ENTRY_BYTES)
     if rows:
         yield Seen("index", None, None, None, None, end)
     if broken_count:

@@ -86,7 +86,7 @@ def folder_at(spark: SparkSession, path: str) -> Folder:
     root = Path(rest if colon else path.removeprefix("file:")).expanduser().resolve()
     if root.exists() and not root.is_dir():
         raise IllegalArgument(f"{root} is a file: give a directory")
-    return LocalFolder(LocalDisk(threads=1), root)
+    return LocalFolder(LocalDisk(threads=1, is_public=True), root)
 
 
 @contextmanager

@@ -98,3 +98,23 @@ async def test_good_bye_is_said_only_where_there_is_a_connection() -> None:
         (frame,) = scripted.brokers["broker-a"].frames(RequestCode.UNREGISTER_CLIENT)
         assert frame.ext == {"clientID": "c", "producerGroup": "one"}
         assert scripted.brokers["broker-b"].received == []
+
+
+async def test_good_bye_waits_for_the_answer_to_the_last_heartbeat() -> None:
+    async with open_scripted() as scripted, open_sender(scripted) as sender:
+        broker = scripted.brokers["broker-a"]
+        released = asyncio.Event()
+
+        async def slowly(frame: Frame) -> Frame:
+            await released.wait()
+            return frame.reply()
+
+        broker.on(RequestCode.HEART_BEAT, slowly)
+        greeting = asyncio.ensure_future(sender.heartbeats.greet(broker.address))
+        await until(lambda: broker.count(RequestCode.HEART_BEAT))
+        leaving = asyncio.ensure_future(sender.heartbeats.say_goodbye("c", consumer_group="one"))
+        await asyncio.sleep(0.05)
+        assert broker.count(RequestCode.UNREGISTER_CLIENT) == 0
+        released.set()
+        await asyncio.gather(greeting, leaving)
+        assert broker.count(RequestCode.UNREGISTER_CLIENT) == 1

@@ -263,17 +263,22 @@ class Running:
             assert time.monotonic() < deadline, f"{self.rows} in place of {rows}"
             time.sleep(0.05)
 
-    def wait_for_progress(self, is_reached: Callable[[Any], bool]) -> dict[str, Any]:
-        """The offsets that the query tells of its source, once they are these."""
+    def wait_for_progress(self, is_reached: Callable[[Any], bool]) -> Any:
+        """What the query tells of its source, once it is this: the newest offsets, and how far it has read."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             last = self.query.lastProgress
             if last is not None:
                 told = json.loads(last.json)["sources"][0]
-                if is_reached(told["latestOffset"]):
-                    return {name: told[name] for name in ("latestOffset", "endOffset")}
+                if is_reached(told):
+                    return told
             time.sleep(0.05)
         raise AssertionError(f"not told: {self.query.lastProgress}")
+
+
+def counts(offsets: dict[str, dict[str, int]]) -> dict[str, int]:
+    """How many messages of each topic lie before these offsets, in all of its queues."""
+    return {topic: sum(queues.values()) for topic, queues in offsets.items()}
 
 
 def test_a_running_query_finds_new_topics_queues_and_brokers_and_tells_its_lag(
@@ -302,10 +307,13 @@ def test_a_running_query_finds_new_topics_queues_and_brokers_and_tells_its_lag(
         fill(cluster, "Found-2", 2, first=11)
         started.wait_for(list(range(13)))
         cluster.wait_consumed("finders", "Found-1", timeout_s=30)
-        source = started.wait_for_progress(lambda latest: sum(latest["Found-1"].values()) == 11)
+        # The lag is what lies between the two: nothing, in the end.
+        source = started.wait_for_progress(
+            lambda told: counts(told["latestOffset"]) == counts(told["endOffset"]) == {"Found-1": 11, "Found-2": 2}
+        )
         ends = source["latestOffset"]
         assert set(ends["Found-1"]) == {f"{broker}:{queue}" for broker in ("broker-a", "broker-b") for queue in (0, 1)}
-        assert source["endOffset"] == ends, "the lag is what lies between them: nothing"
+        assert source["endOffset"] == ends
     finally:
         started.query.stop()
         if "broker-b" not in cluster.awaitable.brokers:

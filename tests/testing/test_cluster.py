@@ -6,6 +6,7 @@ import asyncio
 import errno
 import gc
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from skyrocketmq.client.push_consumer import PushConsumer
 from skyrocketmq.client.send_result import SendStatus
 from skyrocketmq.errors import BrokerError, IllegalArgument, MQError
 from skyrocketmq.model import Message, MessageView
+from skyrocketmq.net.listeners import three_ports
 from skyrocketmq.testing import BlockingCluster, Direction, FaultyDisk, LocalCluster, ManualClock
 from skyrocketmq.testing.quiet import CountedDisk
 from tests.net.support import open_descriptors
@@ -388,3 +390,16 @@ def test_a_forked_process_sends_to_the_cluster_of_its_parent(shared: BlockingClu
         producer.flush()
     assert status == 0
     assert bodies(shared.messages("forked")) == [b"parent", b"child"]
+
+
+async def test_nobody_else_gets_the_ports_of_a_stopped_broker() -> None:
+    async with LocalCluster() as cluster:
+        host, port = cluster.brokers["broker-a"].address.split(":")
+        await cluster.stop_broker()
+        for taken in three_ports(int(port)):
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection(host, taken)
+            with socket.socket() as other, pytest.raises(OSError, match="in use"):
+                other.bind((host, taken))
+        await cluster.start_broker()
+        assert cluster.brokers["broker-a"].address == f"{host}:{port}"

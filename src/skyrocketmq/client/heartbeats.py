@@ -4,9 +4,9 @@ Rule 1: a broker knows a client by its connection. A connection that is made ane
         would refuse the pulls that follow it.
 Rule 2: one round at a time. A change during a round makes another one follow it, so that no change is lost.
 Rule 3: a broker that does not answer is logged, once, and asked again with the next round.
-Rule 4: a good-bye follows the answer to the last heartbeat. Apache's brokers work on the requests of a connection in several
-        threads: a heartbeat that was overtaken would enter the client again, and if its connection is closed by then, keep
-        its queues from the rest of the group for two minutes.
+Rule 4: a good-bye follows the answer to the last heartbeat. Apache's brokers work on the requests of a connection in
+        several threads: a heartbeat that was overtaken would enter the client again, and if its connection is closed by
+        then, keep its queues from the rest of the group for two minutes.
 """
 
 from __future__ import annotations

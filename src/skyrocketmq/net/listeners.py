@@ -5,7 +5,7 @@ from __future__ import annotations
 from skyrocketmq.errors import NetError
 from skyrocketmq.ports import Bound, Link, TcpLink
 
-__all__ = ["bind", "bind_three"]
+__all__ = ["bind", "bind_three", "three_ports"]
 
 BACKLOG = 1024
 _TRIES_MAX = 200  # of finding three free ports; each fails only if a neighbour is taken
@@ -18,6 +18,11 @@ def bind(host: str, port: int, *, link: Link | None = None, backlog: int = BACKL
     return (link or TcpLink()).bind(host, port, backlog=backlog)
 
 
+def three_ports(port: int) -> tuple[int, int, int]:
+    """The ports of a broker that listens on `port`: its own, that of the fast channel, that of replication."""
+    return port, port + _FAST_PORT_STEP, port + _REPLICATION_PORT_STEP
+
+
 def bind_three(host: str, port: int, *, link: Link | None = None, backlog: int = BACKLOG) -> tuple[Bound, Bound, Bound]:
     """A broker's three: `port`, `port - 2` for the fast channel, `port + 1` for replication.
 
@@ -25,11 +30,11 @@ def bind_three(host: str, port: int, *, link: Link | None = None, backlog: int =
     """
     link = link or TcpLink()
     for _ in range(_TRIES_MAX):
-        main = link.bind(host, port, backlog=backlog)
-        opened = [main]
+        opened = [link.bind(host, port, backlog=backlog)]
         try:
-            opened.append(link.bind(host, main.port + _FAST_PORT_STEP, backlog=backlog))
-            opened.append(link.bind(host, main.port + _REPLICATION_PORT_STEP, backlog=backlog))
+            _, fast_port, replication_port = three_ports(opened[0].port)
+            opened.append(link.bind(host, fast_port, backlog=backlog))
+            opened.append(link.bind(host, replication_port, backlog=backlog))
             return opened[0], opened[1], opened[2]
         except NetError as error:
             for bound in opened:

@@ -2,9 +2,10 @@
 is told to, links and disks that fail on demand.
 
 They ship with the package, so that users can test their own code the same way; `docs/testing.md` shows how. `cluster`
-has `LocalCluster`, and `blocking_cluster` its face for code that blocks. `clock` has `ManualClock`, `link` has
-`FaultyLink`, `disk` has `FaultyDisk`; each stands where the real form from `skyrocketmq.ports` would. `simulation` has
-whole clusters on virtual time. The fixtures for pytest are in `skyrocketmq.pytest_plugin`.
+has `LocalCluster`, `kept_ports` the ports of its stopped brokers, and `blocking_cluster` its face for code that blocks.
+`clock` has `ManualClock`, `link` has `FaultyLink`, `disk` has `FaultyDisk`; each stands where the real form from
+`skyrocketmq.ports` would. `simulation` has whole clusters on virtual time. The fixtures for pytest are in
+`skyrocketmq.pytest_plugin`.
 """
 
 from __future__ import annotations

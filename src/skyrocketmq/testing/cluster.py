@@ -29,15 +29,18 @@ from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from skyrocketmq.broker import Broker
-from skyrocketmq.embedded import Embedded, EmbeddedOptions, broker_name
+from skyrocketmq.embedded import LOOPBACK, Embedded, EmbeddedOptions, broker_name
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.loop_thread import LoopThread
 from skyrocketmq.model import MessageView, TopicConfig
+from skyrocketmq.net import parse_address
+from skyrocketmq.net.listeners import three_ports
 from skyrocketmq.ports import Clock, Disk, SystemClock
 from skyrocketmq.testing.blocking_cluster import BlockingCluster
 from skyrocketmq.testing.clock import ManualClock
 from skyrocketmq.testing.cluster_progress import is_consumed, is_known, stored_messages
 from skyrocketmq.testing.disk import FaultyDisk, PowerLost
+from skyrocketmq.testing.kept_ports import KeptPorts
 from skyrocketmq.testing.link import FaultyLink
 from skyrocketmq.testing.quiet import CountedDisk, until_quiet
 
@@ -105,6 +108,7 @@ class LocalCluster:
         self._links = {
             name: FaultyLink(clock=clock) for name in ("namesrv", *(broker_name(index) for index in range(brokers)))
         }
+        self._kept_ports = KeptPorts(LOOPBACK)
         self._opened = AsyncExitStack()
         self._disk_in_use: Disk | None = None
         self._running: Embedded | None = None
@@ -155,6 +159,7 @@ class LocalCluster:
     async def close(self) -> None:
         """What `async with` does at its end. Closing twice is harmless."""
         self._running = self._loop = None
+        self._kept_ports.close()
         await self._opened.aclose()
 
     async def __aenter__(self) -> LocalCluster:
@@ -292,20 +297,24 @@ class LocalCluster:
 
     @_on_own_loop
     async def stop_broker(self, name: str = "broker-a") -> None:
-        """Stop a broker as a signal would."""
+        """Stop a broker as a signal would. Its ports are kept for it."""
+        broker = self.brokers.get(name)
         await self.embedded.stop_broker(name)
+        if broker is not None:
+            self._kept_ports.keep(name, three_ports(parse_address(broker.address).port))
 
     @_on_own_loop
     async def start_broker(self, name: str = "broker-a") -> None:
         """Start a broker that was stopped: on its port, with its data."""
         await self.embedded.start_broker(name)
+        self._kept_ports.let_go(name)
 
     @_on_own_loop
     async def restart_broker(self, name: str = "broker-a", *, down_s: float = 0.0) -> None:
         """Stop a broker and start it again, after so many seconds of real time."""
-        await self.embedded.stop_broker(name)
+        await self.stop_broker(name)
         await asyncio.sleep(down_s)
-        await self.embedded.start_broker(name)
+        await self.start_broker(name)
 
     def link(self, name: str = "broker-a") -> FaultyLink:
         """The network of one broker, or of `namesrv`: to be stalled, delayed or cut; on the cluster's loop."""

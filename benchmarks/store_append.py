@@ -21,7 +21,7 @@ from statistics import median
 
 from skyrocketmq.config import StoreConfig
 from skyrocketmq.ports import LocalDisk, SystemClock
-from skyrocketmq.store import MessageStore, Pending
+from skyrocketmq.store import MessageStore, NewMessage, Pending
 
 HOST = bytes([127, 0, 0, 1]) + (10911).to_bytes(4, "big")
 QUEUES = 8
@@ -49,21 +49,18 @@ class Cost:
 async def appends(
     store: MessageStore, topic: str, *, body_bytes: int, batch: int, count: int, ids: Iterator[bytes]
 ) -> Cost:
-    appender = store.appender
-    queues = [store.queue(topic, queue_id) for queue_id in range(QUEUES)]
-    shape = store.shape(topic, b"UNIQ_KEY\x01", b"0" * 32, b"\x02TAGS\x01TagA\x02CLUSTER\x01DefaultCluster")
     bodies = [bytes([number % 251]) * body_bytes for number in range(batch)]
     cost = Cost()
     per_slice = max(count // SLICES // batch, 1) * batch
 
     def one_slice(keys: list[bytes]) -> int:
-        add, begin, commit = appender.add, appender.begin, appender.commit
         for first in range(0, per_slice, batch):
             started = time.perf_counter()
-            begin()
+            opened = store.begin()
             for number in range(batch):
-                add(queues[number & 7], shape, keys[first + number], bodies[number], 0, 0, 1_700_000_000_000, HOST)
-            assert commit(), appender.refusal
+                properties = b"UNIQ_KEY\x01%b\x02TAGS\x01TagA\x02CLUSTER\x01DefaultCluster" % keys[first + number]
+                opened.add(_message(topic, number % QUEUES, bodies[number], properties))
+            assert opened.commit().refusal is None
             cost.longest_s = max(cost.longest_s, time.perf_counter() - started)
         return per_slice
 
@@ -102,6 +99,17 @@ def unique_ids() -> Iterator[bytes]:
         number += 1
 
 
+def _message(topic: str, queue_id: int, body: bytes, properties: bytes) -> NewMessage:
+    return NewMessage(
+        topic=topic,
+        queue_id=queue_id,
+        body=body,
+        properties=properties,
+        born_timestamp=1_700_000_000_000,
+        born_host=HOST,
+    )
+
+
 async def run(root: Path, *, messages: int, batches: list[int]) -> None:
     disk = LocalDisk()
     ids = unique_ids()
@@ -109,8 +117,6 @@ async def run(root: Path, *, messages: int, batches: list[int]) -> None:
         async with MessageStore.open(
             StoreConfig(root_path=root), disk=disk, clock=SystemClock(), store_host=HOST
         ) as store:
-            for _ in range(70_000):  # the counters of the ids are learnt, as after the first second of a broker
-                next(ids)
             await appends(store, "WarmUp", body_bytes=10, batch=64, count=70_000, ids=ids)
             for body_bytes in (128, 1024):
                 for batch in batches:
@@ -119,12 +125,10 @@ async def run(root: Path, *, messages: int, batches: list[int]) -> None:
                     longest_ms = cost.longest_s * 1e3
                     print(f"append {body_bytes:5} B, batches of {batch:3}: {cost}; longest batch {longest_ms:.1f} ms")
             for topic, queues in (("Together", 1), ("Scattered", QUEUES)):
-                shape = store.shape(topic, b"", b"", b"")
-                store.appender.begin()
+                opened = store.begin()
                 for number in range(5_000 * queues):
-                    queue = store.queue(topic, number % queues)
-                    store.appender.add(queue, shape, b"", b"x" * 1024, 0, 0, 0, HOST)
-                assert store.appender.commit()
+                    opened.add(_message(topic, number % queues, b"x" * 1024, b""))
+                assert opened.commit().refusal is None
                 cost = await reads(store, topic, 0, count=messages)
                 pull_us = median(cost.slices) * PULL_COUNT
                 print(f"{topic.lower()} pulls of {PULL_COUNT} x 1 KB: {cost} a message, {pull_us:.1f} us a pull")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from skyrocketmq.config import StoreConfig
 from skyrocketmq.ports import LocalDisk, SystemClock
-from skyrocketmq.store import MessageStore
+from skyrocketmq.store import MessageStore, NewMessage
 
 __all__ = ["QUEUES", "TOPICS", "fill", "record_bytes"]
 
@@ -51,19 +51,25 @@ async def _run(root: Path, *, body_bytes: int, messages: int, is_killed: bool) -
     async with MessageStore.open(
         StoreConfig(root_path=root, disk_warning_ratio=0.99), disk=disk, clock=SystemClock(), store_host=HOST
     ) as store:
-        places = [(store.queue(topic, queue_id), topic) for queue_id in range(QUEUES) for topic in TOPICS]
-        shapes = {topic: store.shape(topic, b"UNIQ_KEY\x01", b"0" * 32, AFTER_KEY) for topic in TOPICS}
+        places = [(topic, queue_id) for queue_id in range(QUEUES) for topic in TOPICS]
         body = bytes(range(256)) * (body_bytes // 256) + bytes(body_bytes % 256)
         keys = _unique_ids()
-        appender = store.appender
         done = 0
         while done < messages:
-            appender.begin()
-            now_ms = appender.now_ms
+            batch = store.begin()
             for number in range(done, min(done + BATCH, messages)):
-                queue, topic = places[number % len(places)]
-                appender.add(queue, shapes[topic], next(keys), body, 0, 0, now_ms, HOST)
-            assert appender.commit(), appender.refusal
+                topic, queue_id = places[number % len(places)]
+                batch.add(
+                    NewMessage(
+                        topic=topic,
+                        queue_id=queue_id,
+                        body=body,
+                        properties=b"UNIQ_KEY\x01%b%b" % (next(keys), AFTER_KEY),
+                        born_timestamp=batch.now_ms,
+                        born_host=HOST,
+                    )
+                )
+            assert batch.commit().refusal is None
             done += BATCH
             await asyncio.sleep(0)  # the store's own work gets its turn
         if is_killed:

@@ -10,7 +10,7 @@ import pytest
 
 from skyrocketmq.errors import FlushFailed, StoreError
 from skyrocketmq.model.names import SCHEDULE_TOPIC
-from skyrocketmq.store import RunningFlag
+from skyrocketmq.store import Batch, RunningFlag
 from skyrocketmq.testing import FaultyDisk, ManualClock, PowerLost
 from tests.broker.delays import TOPIC, Delays, delay_config, open_delays
 from tests.store.support import ROOT, check, memory_disk
@@ -61,13 +61,13 @@ async def test_a_refused_level_tries_again_soon_and_then_more_and_more_rarely() 
         delays.send(1)
         delays.store.state.raise_flag(RunningFlag.NOT_WRITABLE)
         tries: list[int] = []
-        begin = delays.store.appender.begin
+        begin = delays.store.writer.begin
 
-        def counted() -> bool:
+        def counted() -> Batch:
             tries.append(clock.now_ms())
             return begin()
 
-        delays.store.appender.begin = counted  # type: ignore[method-assign]
+        delays.store.writer.begin = counted  # type: ignore[method-assign]
         await clock.advance(30)
         pauses = [after - before for before, after in pairwise(tries)]
         assert pauses[:7] == [100, 200, 400, 800, 1600, 3200, 5000]

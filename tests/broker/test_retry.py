@@ -117,7 +117,7 @@ async def test_the_copy_says_where_it_came_from_and_keeps_everything_else() -> N
         await shop.hand_back(offset)
         await shop.clock.advance(10)
         (again,) = await shop.retries()
-        host = shop.house.broker.store.appender._store_host
+        host = shop.house.broker.store.writer.store_host
         first_id = encode_offset_id(host, offset)
         assert again.properties == {
             **original.properties,

@@ -70,7 +70,7 @@ def check_outcome(disk: FaultyDisk, answers: dict[int, Frame], *, code: int) -> 
 
 
 @pytest.mark.parametrize(
-    ("after", "error"), [(n, errno.EIO) for n in range(24)] + [(n, errno.ENOSPC) for n in range(0, 24, 5)]
+    ("after", "error"), [(n, errno.EIO) for n in range(22)] + [(n, errno.ENOSPC) for n in range(0, 22, 5)]
 )
 async def test_a_write_that_fails_refuses_what_it_should_have_stored_and_nothing_else(after: int, error: int) -> None:
     clock = ManualClock()

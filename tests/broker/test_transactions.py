@@ -242,18 +242,6 @@ async def test_the_general_way_and_the_fast_one_store_the_same() -> None:
             assert stored[1:] == stored[:1] * 2, variant
 
 
-async def test_a_half_message_like_one_before_takes_the_fast_way() -> None:
-    async with open_house() as house:
-        await house.make_topic()
-        peer = await house.connect()
-        records = house.broker.transactions.log.records
-        text = (half_frame(2).ext or {})["i"] or ""
-        assert not records.knows_half(TOPIC, 1, text.encode(), cluster=CLUSTER.encode())
-        await send_half(peer, 1)
-        assert records.knows_half(TOPIC, 1, text.encode(), cluster=CLUSTER.encode())
-        assert not records.knows_half(TOPIC, 2, text.encode(), cluster=CLUSTER.encode())
-
-
 async def test_the_mark_tells_by_its_id_that_a_transaction_is_over() -> None:
     async with open_house() as house:
         await house.make_topic()

@@ -122,7 +122,7 @@ def test_the_level_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
     ("logger", "file"),
     [
         ("skyrocketmq.nameserver.server", "namesrv.log"),
-        ("skyrocketmq.broker.send", "broker.log"),
+        ("skyrocketmq.broker.router", "broker.log"),
         ("skyrocketmq.store", "store.log"),
         ("skyrocketmq.net.connection", "remoting.log"),
         ("skyrocketmq.config.holder", "skyrocketmq.log"),

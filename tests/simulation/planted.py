@@ -26,6 +26,7 @@ from skyrocketmq.broker.queue_locks import QueueLocks
 from skyrocketmq.broker.saving import Saver
 from skyrocketmq.broker.send_back import SendBackHandler
 from skyrocketmq.broker.transaction_log import TransactionLog
+from skyrocketmq.broker.transaction_records import committed_message
 from skyrocketmq.client.broker_locks import BrokerLocks
 from skyrocketmq.client.consume_orderly import OrderlyConsumption
 from skyrocketmq.client.local_offsets import LocalOffsets
@@ -34,7 +35,7 @@ from skyrocketmq.ha import slave as ha_slave
 from skyrocketmq.ha.replicas import Replicas
 from skyrocketmq.model import TransactionType
 from skyrocketmq.store import PutResult, PutStatus, log_scan, message_store
-from skyrocketmq.store.appender import Appender
+from skyrocketmq.store.batch import BatchWriter
 from skyrocketmq.store.commit_log import CommitLog
 from skyrocketmq.store.flushing import LogFlusher
 from skyrocketmq.store.message_store import MessageStore
@@ -200,8 +201,8 @@ def numbers_given_twice() -> None:
     """Now and then the number of a message that is stored is given to the next one too."""
 
     def make(original: Any) -> Any:
-        def commit(self: Any) -> bool:
-            is_done: bool = original(self)
+        def commit(self: Any, batch: Any) -> Any:
+            outcome = original(self, batch)
             self.commit_count = getattr(self, "commit_count", 0) + 1
             if self.commit_count % 40 == 0:
                 for queue in self._queues:
@@ -209,11 +210,11 @@ def numbers_given_twice() -> None:
                         queue.next_offset -= 1
                         del queue.tail[-20:]
                         break
-            return is_done
+            return outcome
 
         return commit
 
-    change(Appender, "commit", make)
+    change(BatchWriter, "commit", make)
 
 
 # -------------------------------------------------------------------------------------------------------- replication
@@ -358,25 +359,11 @@ def op_message_lost() -> None:
     """A commit leaves no mark: after a restart its half message is pending again."""
 
     def make(original: Any) -> Any:
-        def add_end(self: Any, half: Any, newest: int | None, end: TransactionType) -> bool:
+        def add_end(self: Any, half: Any, newest: int | None, end: TransactionType) -> Any:
             if end is not TransactionType.COMMIT:
-                return bool(original(self, half, newest, end))
-            kind = half.kind
-            added = self._store.appender.add_special(
-                kind.queue,
-                kind.shape,
-                half.unique_id,
-                half.body,
-                half.flag,
-                self.records.committed_flag(half),
-                half.born_ms,
-                half.born_host,
-                half.reconsume_times,
-                half.log_offset,
-                half.store_host,
-            )
+                return original(self, half, newest, end)
             self.pending.take(half.transaction, None)
-            return bool(added >= 0)
+            return self._store.begin().add(committed_message(half), is_accepted=True)
 
         return add_end
 
@@ -388,11 +375,11 @@ def transaction_ends_twice() -> None:
     """An end leaves its transaction pending: whoever ends it again, asked by the broker, delivers again."""
 
     def make(original: Any) -> Any:
-        def add_end(self: Any, half: Any, newest: int | None, end: TransactionType) -> bool:
-            is_added: bool = original(self, half, newest, end)
+        def add_end(self: Any, half: Any, newest: int | None, end: TransactionType) -> Any:
+            result = original(self, half, newest, end)
             if newest is not None:
                 self.pending.add(half.transaction, newest)
-            return is_added
+            return result
 
         return add_end
 
@@ -404,11 +391,11 @@ def rollback_commits() -> None:
     """Every fourth rollback is taken for a commit."""
 
     def make(original: Any) -> Any:
-        def add_end(self: Any, half: Any, newest: int | None, end: TransactionType) -> bool:
+        def add_end(self: Any, half: Any, newest: int | None, end: TransactionType) -> Any:
             self.end_count = getattr(self, "end_count", 0) + (end is TransactionType.ROLLBACK)
             if end is TransactionType.ROLLBACK and self.end_count % 4 == 0:
                 end = TransactionType.COMMIT
-            return bool(original(self, half, newest, end))
+            return original(self, half, newest, end)
 
         return add_end
 

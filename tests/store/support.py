@@ -93,7 +93,7 @@ def new_message(
         topic=topic,
         queue_id=queue_id,
         body=body,
-        properties=properties.encode(),
+        properties=fields.pop("properties", properties.encode()),
         born_timestamp=fields.pop("born_timestamp", BORN_MS),
         born_host=fields.pop("born_host", BORN_HOST),
         **fields,

@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from skyrocketmq.errors import FlushFailed
-from skyrocketmq.store import PutStatus
-from skyrocketmq.store.appender import Arrival
+from skyrocketmq.store import Arrival, PutStatus
 from skyrocketmq.testing.clock import ManualClock
 from tests.store.support import check, killed_store, memory_disk, new_message, open_store, put_ok
 
@@ -56,22 +55,19 @@ async def test_a_listener_that_stores_something_does_not_change_what_the_sender_
     disk = memory_disk()
     async with open_store(disk) as store:
         store.queue("T", 0).is_watched = True
-        appender = store.appender
         stored: list[PutStatus] = []
         put_ok(store, new_message("Other", 0, b"makes room"))
         store.on_arrival = lambda arrivals: stored.append(store.put(new_message("Other", 0, b"x")).status)
         message = new_message("T", 0, b"x" * 1500)
-        shape = store.shape("T", message.properties, b"", b"")
-        appender.begin()
-        queue = store.queue("T", 0)
+        batch = store.begin()
         for _ in range(2):
-            appender.add(queue, shape, b"", message.body, 0, 0, 0, message.born_host)
+            batch.add(message)
         disk.fail("pwrite", path=LOG, after=2)  # the first file takes what fits, and its end; the next fails
-        appender.add(queue, shape, b"", message.body, 0, 0, 0, message.born_host)
-        assert not appender.commit()
-        assert appender.refusal is not None
-        assert "could not be written" in appender.refusal.remark
-        assert queue.max_offset == 2
+        batch.add(message)
+        outcome = batch.commit()
+        assert outcome.refusal is not None
+        assert "could not be written" in outcome.refusal.remark
+        assert store.max_offset("T", 0) == 2
         assert stored == [PutStatus.PUT_OK]
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyrocketmq.errors import StoreError
-from skyrocketmq.store import PutStatus, RecordShape, RunningFlag, split_unique_key
+from skyrocketmq.store import RunningFlag
 from skyrocketmq.store.checkpoint import CheckpointTimes, load_checkpoint, save_checkpoint
 from skyrocketmq.store.cold_reads import ColdRange, ColdReads, Pending, Steps
 from skyrocketmq.store.file_rows import directory_for, file_name, load_row
@@ -67,42 +67,6 @@ def _key_with_hash(prefix: str, target: int) -> str:
         rest -= digit * 31**power
     assert rest == 0
     return "".join(letters)
-
-
-# -------------------------------------------------------------------------------------------------------------- shapes
-
-
-@pytest.mark.parametrize(
-    ("properties", "parts"),
-    [
-        (b"UNIQ_KEY\x01abc", (b"UNIQ_KEY\x01", b"abc", b"")),
-        (b"UNIQ_KEY\x01abc\x02TAGS\x01x", (b"UNIQ_KEY\x01", b"abc", b"\x02TAGS\x01x")),
-        (b"KEYS\x01k\x02UNIQ_KEY\x01abc\x02", (b"KEYS\x01k\x02UNIQ_KEY\x01", b"abc", b"\x02")),
-        (b"TAGS\x01x", (b"TAGS\x01x", b"", b"")),
-        (b"XUNIQ_KEY\x01abc", (b"XUNIQ_KEY\x01abc", b"", b"")),
-        (b"", (b"", b"", b"")),
-        (b"UNIQ_KEY\x01a\x02UNIQ_KEY\x01b", (b"UNIQ_KEY\x01a\x02UNIQ_KEY\x01b", b"", b"")),
-    ],
-)
-def test_the_unique_id_is_cut_out_of_the_properties(properties: bytes, parts: tuple[bytes, bytes, bytes]) -> None:
-    assert split_unique_key(properties) == parts
-    assert b"".join(parts) == properties
-
-
-def test_a_shape_knows_tags_and_keys() -> None:
-    shape, key = RecordShape.of(TopicKeys("T"), b"KEYS\x01a b  c\x02UNIQ_KEY\x01id\x02TAGS\x01TagA")
-    assert (key, shape.keys, shape.tags_code) == (b"id", (b"a", b"b", b"c"), 2598919)
-    repeated, key = RecordShape.of(TopicKeys("T"), b"UNIQ_KEY\x01a\x02UNIQ_KEY\x01b")
-    assert (key, repeated.keys) == (b"", (b"b",))
-    assert repeated.tags_code == 0
-
-
-def test_a_shape_beyond_the_limits_knows_its_refusal() -> None:
-    assert RecordShape(TopicKeys(""), b"", b"", b"").refusal is not None
-    long = RecordShape(TopicKeys("T"), b"x" * 32768, b"", b"")
-    assert long.refusal is not None
-    assert long.refusal.status is PutStatus.PROPERTIES_SIZE_EXCEEDED
-    assert RecordShape(TopicKeys("t" * 127), b"x" * 32767, b"", b"").refusal is None
 
 
 # --------------------------------------------------------------------------------------------------------------- files

@@ -9,7 +9,7 @@ import pytest
 
 from skyrocketmq.config import BrokerRole
 from skyrocketmq.errors import DiskFull
-from skyrocketmq.store.appender import Arrival
+from skyrocketmq.store import Arrival
 from skyrocketmq.store.replica import LogCopy, NotContinuous
 from skyrocketmq.testing.disk import FaultyDisk
 from tests.store.support import (

@@ -111,7 +111,7 @@ async def test_a_query_gives_the_newest_and_at_most_so_many() -> None:
         assert [read_record(bytes(record)).body for record in three.records] == [b"27", b"28", b"29"]
         assert len((await store.query("TopicTest", "k", 99, *EVER)).records) == 5
         assert three.index_last_update_offset == store.log.max_offset - len(three.records[-1])
-        assert three.index_last_update_ms == store.appender.now_ms
+        assert three.index_last_update_ms == store.writer.newest_ms
 
 
 async def test_a_query_looks_between_two_times() -> None:

@@ -112,10 +112,3 @@ async def test_a_clean_stop_writes_the_pool_and_a_kill_loses_it_and_nothing_else
 async def test_with_synchronous_flush_and_on_slaves_there_is_no_pool(changes: dict[str, Any]) -> None:
     config = store_config(transient_pool_enable=True, **changes)
     assert not config.uses_transient_pool
-
-
-async def test_with_very_many_queues_the_pool_is_written_at_once() -> None:
-    async with open_store(memory_disk(), POOL) as store:
-        for number in range(300):
-            put_ok(store, new_message("T", number, b"x"))
-        assert store.max_offset("T", 250) == 1

@@ -53,7 +53,7 @@ class DelayDelivery:
         self._clock = clock
         self._offsets = DelayOffsets(store, disk=disk, clock=clock)
         self._reads = ColdReads(disk, clock)
-        self._copies = DelayedCopies(store, store_host=store_host)
+        self._copies = DelayedCopies(store)
         self._turn = asyncio.Lock()
         self._levels: dict[int, _Level] = {}
         # Told of each delivery: the queue of its level, how many messages, and their bytes.
@@ -179,7 +179,7 @@ class _Level:
     async def _deliver_due(self) -> float | None:
         """Deliver what is due, as much as goes at once; returns the seconds to sleep, None while there is nothing."""
         store = self._store
-        store.appender.settle()
+        store.commit_open()
         now_ms = self._clock.now_ms()
         look = await self._reads.run(
             look_at_level(

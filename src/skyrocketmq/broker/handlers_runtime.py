@@ -77,7 +77,7 @@ class RuntimeHandlers:
         return frame.reply(body=encode_body(found))
 
     def _log_figures(self) -> dict[str, str]:
-        log, pool_bytes = self._store.log, self._store.appender.pool_bytes
+        log, pool_bytes = self._store.log, self._store.writer.pool_bytes
         in_pool = {} if pool_bytes is None else {"remainHowManyDataToCommit": byte_text(pool_bytes)}
         return in_pool | {
             "commitLogMinOffset": str(log.min_offset),

@@ -21,7 +21,7 @@ from skyrocketmq.broker.access import AccessControl
 from skyrocketmq.broker.answers import master_only, read_header, required
 from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.send_rules import put_status_answer
-from skyrocketmq.broker.transaction_records import ENDS, HalfMessage
+from skyrocketmq.broker.transaction_records import ENDS, HalfMessage, read_half
 from skyrocketmq.broker.transactions import Transactions
 from skyrocketmq.config import BrokerConfig, BrokerRole, ConfigHolder
 from skyrocketmq.errors import BrokerError, MQError, broker_error
@@ -86,8 +86,8 @@ class TransactionHandlers:
         if end is UNKNOWN:
             logger.info("producer does not know yet", extra={"group": header.producer_group, "remark": frame.remark})
             return None
-        self._store.appender.settle()
-        self._store.appender.write_pool()
+        self._store.commit_open()
+        self._store.writer.write_pool()
         found = self._transactions.reads.start(self._log.find_half(offset, log_offset))
         if isinstance(found, Pending):
             return self._end_cold(frame, connection, header, found, end)
@@ -113,7 +113,7 @@ class TransactionHandlers:
         end: TransactionType,
     ) -> Frame | Awaitable[Frame]:
         if half is not None and self._access is not None:  # before a remark tells whose it is
-            self._access.check_message(frame, connection, half.kind.topic, permission=Permission.PUB)
+            self._access.check_message(frame, connection, half.topic, permission=Permission.PUB)
         half = self._checked(half, header)
         newest = self._log.pending.find(half.transaction)
         if newest is None:
@@ -127,9 +127,9 @@ class TransactionHandlers:
                 f"there is no half message at offset {header.tran_state_table_offset} of the half queue of broker "
                 f"{broker} that lies at {header.commit_log_offset} in its log: it has expired, or came from another one"
             )
-        if half.kind.group != (header.producer_group or "").encode():
+        if half.group != (header.producer_group or "").encode():
             raise _refused(
-                f"the half message belongs to producer group {half.kind.group.decode('utf-8', 'replace')}, not to "
+                f"the half message belongs to producer group {half.group.decode('utf-8', 'replace')}, not to "
                 f"{header.producer_group}"
             )
         return half
@@ -181,7 +181,7 @@ class TransactionHandlers:
             if record is not None:
                 scanned = scan_record(record, 0, len(record), check_crc=False)
                 if scanned is not None and scanned[1] in _TOPICS:
-                    return self._log.records.read_half(record)
+                    return read_half(record)
         except MQError as error:
             raise _refused(f"msgId {message_id} is no id of a half message: {error}") from error
         raise _refused(

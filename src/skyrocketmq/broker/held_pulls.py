@@ -20,7 +20,7 @@ from typing import Final
 from skyrocketmq.broker.pull_filters import PullFilter
 from skyrocketmq.net import Connection
 from skyrocketmq.ports import Clock, Timer
-from skyrocketmq.store.appender import Arrival
+from skyrocketmq.store import Arrival
 from skyrocketmq.store.consume_queue import ConsumeQueue
 from skyrocketmq.wire.frames import Frame
 

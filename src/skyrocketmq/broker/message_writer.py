@@ -15,14 +15,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from skyrocketmq.errors import IllegalArgument, ProtocolError
+from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model import properties as names
 from skyrocketmq.model.flags import TransactionType, transaction_type
 from skyrocketmq.model.names import SCHEDULE_TOPIC, check_topic
 from skyrocketmq.store import MessageStore, NewMessage, PutResult, PutStatus
+from skyrocketmq.store.new_message import read_stored
 from skyrocketmq.wire.batches import BatchEntry
 from skyrocketmq.wire.properties import split_properties
-from skyrocketmq.wire.records import HEADS, scan_record
 
 __all__ = ["MessageWriter", "OutgoingMessage", "delay_level_of", "properties_text"]
 
@@ -53,26 +53,19 @@ class OutgoingMessage:
     @classmethod
     def copy_of(cls, record: bytes | memoryview) -> OutgoingMessage:
         """A message with everything that a stored record says; `ProtocolError` if it is none."""
-        scanned = scan_record(record, 0, len(record), check_crc=False)
-        if scanned is None:
-            raise ProtocolError("the end of a log file is no message")
-        _, topic, queue_id, _, _, sys_flag, _, prepared, properties = scanned
-        head = HEADS[(sys_flag >> 4) & 3]
-        _, _, _, _, flag, _, _, _, born_ms, born_host, _, store_host, reconsumed, _, body_bytes = head.unpack_from(
-            record
-        )
+        message, _, _ = read_stored(record, check_crc=False)
         return cls(
-            topic=topic.decode("utf-8", "replace"),
-            queue_id=queue_id,
-            body=bytes(record[head.size : head.size + body_bytes]),
-            properties=split_properties(properties),
-            born_ms=born_ms,
-            born_host=born_host,
-            flag=flag,
-            sys_flag=sys_flag,
-            reconsume_times=reconsumed,
-            prepared_offset=prepared,
-            store_host=store_host,
+            topic=message.topic,
+            queue_id=message.queue_id,
+            body=message.body,
+            properties=split_properties(message.properties),
+            born_ms=message.born_timestamp,
+            born_host=message.born_host,
+            flag=message.flag,
+            sys_flag=message.sys_flag,
+            reconsume_times=message.reconsume_times,
+            prepared_offset=message.prepared_transaction_offset,
+            store_host=message.store_host,
         )
 
     @property

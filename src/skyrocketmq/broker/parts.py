@@ -31,24 +31,24 @@ from skyrocketmq.broker.identity import BrokerIdentity
 from skyrocketmq.broker.message_writer import MessageWriter
 from skyrocketmq.broker.notices import ChangeNotices
 from skyrocketmq.broker.offset_moved import OffsetMovedEvents
+from skyrocketmq.broker.ordinary_sends import OrdinarySends
 from skyrocketmq.broker.pull import PullHandler
 from skyrocketmq.broker.pull_path import PullPath
 from skyrocketmq.broker.registration import Registrar
 from skyrocketmq.broker.replication import Replication
 from skyrocketmq.broker.replies import ReplyHandler
+from skyrocketmq.broker.router import Router
 from skyrocketmq.broker.runtime_figures import RuntimeFigures
-from skyrocketmq.broker.send import SendPath
 from skyrocketmq.broker.send_back import SendBackHandler
 from skyrocketmq.broker.send_handler import SendHandler
-from skyrocketmq.broker.send_headers import SendHeaders
-from skyrocketmq.broker.send_topics import AnswerTexts, SendTopic
 from skyrocketmq.broker.statistics import BrokerStatistics
 from skyrocketmq.broker.tables import BrokerTables
 from skyrocketmq.broker.topics import TopicsChanged
-from skyrocketmq.broker.transaction_path import TransactionPath
 from skyrocketmq.broker.transactions import Transactions
+from skyrocketmq.broker.turn import Turn
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.loop_watch import LoopWatch
+from skyrocketmq.model import TopicConfig
 from skyrocketmq.model.names import CLOSED_TOPICS, PERM_WRITE, is_retry_topic
 from skyrocketmq.net import Connection, Dispatcher, Feed
 from skyrocketmq.net.dispatch import SERVER_HEADER_BYTES_MAX
@@ -237,24 +237,17 @@ class BrokerParts:
         self.pulls.register(main)
         self.main_dispatcher = main
 
-        self._headers = SendHeaders(self._open_topic)
-        self._transaction_path = TransactionPath(transactions, self._headers, config)
-        self._send_paths = [
-            SendPath(store, durability, self._headers, dispatcher, pulls=pulls, transactions=self._transaction_path)
-            for dispatcher, pulls in ((main, PullPath(self.pulls)), (fast, None))
-        ]
-        for path in self._send_paths:
-            path.access = access
-        self.main_feed: Feed = self._send_paths[0].feed
-        self.fast_feed: Feed = self._send_paths[1].feed
+        self._sends = OrdinarySends(
+            store, durability, Turn(store), self._find_open_topic, store_host=store_host, config=config.current
+        )
+        self.main_feed: Feed = Router(store, self._sends, main, pulls=PullPath(self.pulls), access=access).feed
+        self.fast_feed: Feed = Router(store, self._sends, fast, pulls=None, access=access).feed
         tables.topics.listeners.append(self._topics_changed)
         tables.groups.listeners.append(self._groups_changed)
         self.apply_config(config.current)
 
-    # -- what the send path may take for granted
-
-    def _open_topic(self, name: str) -> SendTopic | None:
-        """The topic for plain sends; None if sends to it need a decision."""
+    def _find_open_topic(self, name: str) -> TopicConfig | None:
+        """A topic that may be sent to without a decision."""
         topic = self._tables.topics.find(name)
         config = self._config.current
         if topic is None or name in CLOSED_TOPICS or is_retry_topic(name):
@@ -263,10 +256,10 @@ class BrokerParts:
             return None  # it may be new: its first messages wait until it is in the file
         if topic.order and not config.permission & PERM_WRITE:
             return None
-        return SendTopic(topic, cluster=config.cluster_name, texts=self._texts, open_queue=self._store.queue)
+        return topic
 
     def _topics_changed(self, change: TopicsChanged) -> None:
-        self._headers.forget(change.names)
+        self._sends.forget_topics(change.names)
         if self._config.current.delete_unused_stats:
             for name in change.names:
                 if self._tables.topics.find(name) is None:
@@ -280,12 +273,8 @@ class BrokerParts:
 
     def apply_config(self, config: BrokerConfig) -> None:
         """Follow a configuration that has changed: nothing that was derived from the old one is kept."""
-        self._texts = AnswerTexts(store_host=self._store_host, region=config.region_id, trace_on=config.trace_on)
-        self._headers.forget()
-        self._transaction_path.apply_config(config)
-        for path in self._send_paths:
-            path.accept_from_ms = config.start_accept_send_at_ms
         self._store.apply_config(config.store)
+        self._sends.apply_config(config)
         if self._access is not None:
             self._access.apply_config(config)
 

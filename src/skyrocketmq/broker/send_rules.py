@@ -29,6 +29,7 @@ __all__ = [
     "get_group",
     "get_topic",
     "put_status_answer",
+    "put_status_code",
 ]
 
 SendHeader = SendMessageHeader | SendMessageHeaderV2
@@ -51,10 +52,14 @@ _CODES: Final = {
 }  # every other status is a failure without a code of its own
 
 
+def put_status_code(status: PutStatus) -> int:
+    """The code that answers what the store says."""
+    return int(_CODES.get(status, ResponseCode.SYSTEM_ERROR))
+
+
 def put_status_answer(frame: Frame, status: PutStatus, remark: str) -> Frame:
     """The answer for what the store says; a remark is given where the message is not stored."""
-    code = _CODES.get(status, ResponseCode.SYSTEM_ERROR)
-    return frame.reply(code, remark=f"{status.name}: {remark}" if remark else None)
+    return frame.reply(put_status_code(status), remark=f"{status.name}: {remark}" if remark else None)
 
 
 def check_required(header: SendHeader) -> None:

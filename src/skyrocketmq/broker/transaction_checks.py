@@ -110,10 +110,10 @@ class CheckRounds:
         config = self._config.current
         message = outgoing_copy(half)
         properties = message.properties
-        members = self._producers_of(properties.get(GROUP, b"").decode("utf-8", "replace"), half.kind.topic)
+        members = self._producers_of(properties.get(GROUP, b"").decode("utf-8", "replace"), half.topic)
         check_count = max(0, number_of(properties.get(CHECK_TIMES)))
         step = decide(
-            age_ms=self._clock.now_ms() - half.born_ms,
+            age_ms=self._clock.now_ms() - half.message.born_timestamp,
             immunity_ms=immunity_ms(properties.get(_IMMUNITY), timeout_ms=config.transaction_timeout_ms),
             check_count=check_count,
             check_count_max=config.transaction_check_max,
@@ -142,7 +142,7 @@ class CheckRounds:
             self._transactions.put_mark(GIVEN_UP, half.unique_id, half.queue_offset)
             logger.warning(
                 "transaction given up: its producers did not tell how it ended",
-                extra={"transaction": shown(half.transaction), "topic": half.kind.topic},
+                extra={"transaction": shown(half.transaction), "topic": half.topic},
             )
 
     def store_again(self, half: HalfMessage, message: OutgoingMessage) -> PutResult | None:
@@ -169,7 +169,7 @@ class CheckRounds:
                 logger.debug("producer not asked", extra={"client": member.client_id, "reason": str(error)})
             else:
                 return
-        logger.info("no producer could be asked", extra={"group": half.kind.group.decode("utf-8", "replace")})
+        logger.info("no producer could be asked", extra={"group": half.group.decode("utf-8", "replace")})
 
     def _question(self, half: HalfMessage, message: OutgoingMessage, stored: PutResult) -> Frame:
         store_host = message.store_host or self._store_host
@@ -181,22 +181,22 @@ class CheckRounds:
             transaction_id=unique_id,
             offset_msg_id=encode_offset_id(store_host, int(stored.log_offset)),
         )
-        sys_flag = half.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6)
-        sys_flag |= (len(half.born_host) != HOST_BYTES_V4) * BORN_HOST_V6
+        sys_flag = half.message.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6)
+        sys_flag |= (len(half.message.born_host) != HOST_BYTES_V4) * BORN_HOST_V6
         sys_flag |= (len(store_host) != HOST_BYTES_V4) * STORE_HOST_V6
         record = encode_record(
-            topic=half.kind.topic.encode(),
-            body=half.body,
+            topic=half.topic.encode(),
+            body=half.message.body,
             properties=properties_text(message.properties),
-            queue_id=half.kind.queue.queue_id,
+            queue_id=half.queue_id,
             queue_offset=int(stored.queue_offset),
             log_offset=int(stored.log_offset),
-            born_timestamp=half.born_ms,
-            born_host=half.born_host,
+            born_timestamp=half.message.born_timestamp,
+            born_host=half.message.born_host,
             store_timestamp=stored.store_timestamp,
             store_host=store_host,
-            flag=half.flag,
+            flag=half.message.flag,
             sys_flag=sys_flag,
-            reconsume_times=half.reconsume_times,
+            reconsume_times=half.message.reconsume_times,
         )
         return Frame(RequestCode.CHECK_TRANSACTION_STATE, ext=encode_header(header), body=record)

@@ -17,7 +17,15 @@ from typing import Final, NamedTuple
 
 from skyrocketmq.broker.record_reading import read_span
 from skyrocketmq.broker.transaction_log import TransactionLog
-from skyrocketmq.broker.transaction_records import ENDS, GIVEN_UP, REPLACED, HalfMessage, shown
+from skyrocketmq.broker.transaction_records import (
+    ENDS,
+    GIVEN_UP,
+    REPLACED,
+    HalfMessage,
+    read_half,
+    read_mark,
+    shown,
+)
 from skyrocketmq.errors import MQError
 from skyrocketmq.model import TransactionType
 from skyrocketmq.model.flags import transaction_type
@@ -66,7 +74,9 @@ async def find_pending(
             if _is_over(half, marks, over):
                 over.add(half.transaction)
             elif offset not in marks.given_up:
-                places[half.transaction] = _Place(offset, half.log_offset, half.kind.queue, half.unique_id)
+                places[half.transaction] = _Place(
+                    offset, half.log_offset, store.queue(half.topic, half.queue_id), half.unique_id
+                )
     for transaction in await _committed_last(transactions, store, reads, places):
         place = places.pop(transaction)
         result = transactions.put_mark(ENDS[TransactionType.COMMIT], place.unique_id, place.queue_offset)
@@ -81,7 +91,7 @@ async def find_pending(
 def _is_over(half: HalfMessage, marks: _Marks, over: set[bytes]) -> bool:
     if half.queue_offset in marks.ended:
         return True
-    return half.kind.is_copy and (half.transaction in over or half.first_offset in marks.ended)
+    return half.is_copy and (half.transaction in over or half.first_offset in marks.ended)
 
 
 async def _read_marks(transactions: TransactionLog, store: MessageStore, reads: ColdReads, op_offset: int) -> _Marks:
@@ -91,7 +101,7 @@ async def _read_marks(transactions: TransactionLog, store: MessageStore, reads: 
         span, at = await reads.run(read_span(store.log, queue, at, COUNT_AT_ONCE))
         for offset, record in span:
             try:
-                half_offset, end = transactions.records.read_mark(record)
+                half_offset, end = read_mark(record)
             except MQError as error:
                 logger.error("mark of a transaction cannot be read", extra={"offset": offset, "reason": str(error)})
                 continue
@@ -104,7 +114,7 @@ async def _read_marks(transactions: TransactionLog, store: MessageStore, reads: 
 
 def _read_half(transactions: TransactionLog, offset: int, record: Buffer) -> HalfMessage | None:
     try:
-        return transactions.records.read_half(record)
+        return read_half(record)
     except MQError as error:
         logger.error("half message cannot be read, stepped over", extra={"offset": offset, "reason": str(error)})
         return None
@@ -142,7 +152,7 @@ async def _committed_by(
         return None  # that is what messages have that are none; better asked about once more than taken for over
     named = await store.message_at(prepared_offset)
     try:
-        claimed = None if named is None else transactions.records.read_half(named)
+        claimed = None if named is None else read_half(named)
     except MQError:
         return None
     if claimed is None:

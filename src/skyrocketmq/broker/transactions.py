@@ -29,7 +29,15 @@ from skyrocketmq.broker.message_writer import OutgoingMessage
 from skyrocketmq.broker.tables import BrokerTables
 from skyrocketmq.broker.transaction_checks import CheckRounds
 from skyrocketmq.broker.transaction_log import TransactionLog
-from skyrocketmq.broker.transaction_records import CHECK_TIMES, ENDS, TRANSACTION_QUEUE_ID, HalfMessage, outgoing_copy
+from skyrocketmq.broker.transaction_records import (
+    CHECK_TIMES,
+    ENDS,
+    TRANSACTION_QUEUE_ID,
+    HalfMessage,
+    outgoing_copy,
+    read_half,
+    read_mark,
+)
 from skyrocketmq.broker.transaction_start import find_pending
 from skyrocketmq.broker.transaction_table import Progress
 from skyrocketmq.config import BrokerConfig, BrokerRole, ConfigHolder
@@ -112,7 +120,6 @@ class Transactions:
             yield transactions
             return
         await transactions._start()
-        tables.topics.listeners.append(lambda _: transactions.log.records.forget_queues())
         running = start_task(transactions._run(), name="transactions", watch=store.watch)
         try:
             yield transactions
@@ -172,7 +179,7 @@ class Transactions:
 
     def _move_on(self) -> None:
         """Move the offsets on over what is over, and durable."""
-        self._store.appender.settle()
+        self._store.commit_open()
         log = self.log
         self._progress.note(
             oldest=log.pending.oldest(),
@@ -228,7 +235,7 @@ class Transactions:
         A mark with its id may be another's, who chose the same: it counts if it names a copy of this half message.
         """
         for record in await self._find_by_id(TRANSACTION_OP_TOPIC, half.unique_id):
-            offset, text = self.log.records.read_mark(record)
+            offset, text = read_mark(record)
             end = _END_OF.get(text)
             if end is None:
                 continue  # one that does not say how it ended
@@ -240,7 +247,7 @@ class Transactions:
     async def _was_given_up(self, half: HalfMessage) -> bool:
         for letter in await self._find_by_id(TRANSACTION_GIVEN_UP_TOPIC, half.unique_id):
             try:
-                if self.log.records.read_half(letter).transaction == half.transaction:
+                if read_half(letter).transaction == half.transaction:
                     return True
             except MQError:
                 continue  # whatever it is, it does not speak of this one

@@ -5,7 +5,10 @@ Read `layout` first: where everything stands in records, cells, entries and fram
     cells           what a pull takes of a queue
     hashes          Java's hash of tags and keys
     index_entries   keys into an index file
+    record_batch    messages into records, cells and keys: what is stored for them
     records         records of a pull's answer, for a consumer
+    send_reader     ordinary sends out of received bytes into a batch
+    send_answers    the answers to them
 
 `x.py` is the plain form, and the specification: short, and any Python runs it. `_x.py` with `_x.pxd` says the same in
 typed loops, which Cython compiles. Both offer the names in `__all__` of `x.py`. The rest of the program imports those
@@ -22,16 +25,37 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from skyrocketmq.hot import cells, hashes, index_entries, records
+from skyrocketmq.hot import cells, hashes, index_entries, record_batch, records, send_answers, send_reader
 from skyrocketmq.hot.cells import CellLimits, CellScan, TagCodes
 from skyrocketmq.hot.form import NothingCompiled, Unusable, load_compiled
 from skyrocketmq.hot.hashes import key_hash, text_hash
 from skyrocketmq.hot.index_entries import pack_key, put_keys, take_back_keys
+from skyrocketmq.hot.record_batch import (
+    FULL,
+    KEYS_MAX,
+    LONG_PROPERTIES,
+    MANY_KEYS,
+    NEVER,
+    QueueTail,
+    RecordBatch,
+)
 from skyrocketmq.hot.records import read_pulled, split_records
+from skyrocketmq.hot.send_answers import SendAnswers
+from skyrocketmq.hot.send_reader import SendReader, SendTopic
 
 __all__ = [
+    "FULL",
+    "KEYS_MAX",
+    "LONG_PROPERTIES",
+    "MANY_KEYS",
+    "NEVER",
     "CellLimits",
     "CellScan",
+    "QueueTail",
+    "RecordBatch",
+    "SendAnswers",
+    "SendReader",
+    "SendTopic",
     "TagCodes",
     "description",
     "is_compiled",
@@ -47,7 +71,15 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-PLAIN_MODULES: Final = {"cells": cells, "hashes": hashes, "index_entries": index_entries, "records": records}
+PLAIN_MODULES: Final = {
+    "cells": cells,
+    "hashes": hashes,
+    "index_entries": index_entries,
+    "record_batch": record_batch,
+    "records": records,
+    "send_answers": send_answers,
+    "send_reader": send_reader,
+}
 
 is_compiled: bool
 why_plain: str  # empty if compiled modules run

@@ -66,6 +66,8 @@ RECORD_HOST_BYTES_IPV6: Final = 20
 RECORD_IPV6_BYTES: Final = 12  # by which an IPv6 host is longer
 RECORD_BORN_IPV6: Final = 0x10  # of the system flag
 RECORD_STORE_IPV6: Final = 0x20
+RECORD_UNQUEUED: Final = 0x4  # set in prepared and in rolled back messages: they have no place in a queue
+RECORD_ROLLED_BACK: Final = 0xC
 RECORD_TOPIC_LENGTH_BYTES: Final = 1
 RECORD_PROPERTIES_LENGTH_BYTES: Final = 2
 
@@ -113,3 +115,14 @@ KEY_HASH_AT: Final = 0
 KEY_LOG_OFFSET_AT: Final = 4
 KEY_STORE_TIME_AT: Final = 12
 KEY_BYTES: Final = 20
+
+# What is kept of a send until it can be answered: | request number 4 | kind 1 | queue id 4 | queue offset 8 |
+# | log offset 8 |. In memory only.
+TICKET_OPAQUE_AT: Final = 0
+TICKET_KIND_AT: Final = 4
+TICKET_QUEUE_ID_AT: Final = 5
+TICKET_QUEUE_OFFSET_AT: Final = 9
+TICKET_LOG_OFFSET_AT: Final = 17
+TICKET_BYTES: Final = 25
+TICKET_BINARY: Final = 1  # of the kind: the answer has a binary header, else a JSON one
+TICKET_HASTY: Final = 2  # of the kind: its sender does not wait for the disk or a slave

@@ -202,6 +202,11 @@ class Connection(Stream):
             self._outbox.push(part)
         return True
 
+    def send_now(self, part: Part) -> None:
+        """Send encoded frames at once, with all that was to leave later; nothing if the connection is closed."""
+        if not self._is_closing:
+            self._outbox.send((part,))
+
     def _room(self) -> int:
         return 0 if self._outbox.is_full else self._options.requests_max - len(self._waiting)
 

@@ -1,7 +1,7 @@
 """The store: every message of a broker on disk, in Apache RocketMQ's file formats.
 
 Read in this order: `message_store` (what the owner sees) with `store_parts`, `store_writes`, `store_reads` and
-`new_message`, `appender` (the way in) with `record_shape`, then the three kinds of files it writes: `commit_log`,
+`new_message`, `batch` (the way in) with `delay_codes`, then the three kinds of files it writes: `commit_log`,
 `consume_queue` (all of them: `consume_queues`), and `index` with `key_feed`, `index_file` and `key_hash`. `reading` and
 `searching` are the ways out; `cold_reads` lets them run without waiting as long as all is in memory, and `intact` looks
 at what an earlier process wrote. `flushing` makes the log durable (who waits for that: `offset_waiters`), `upkeep` is
@@ -20,21 +20,19 @@ Not here: what a topic may be, who may send, retries, delays, replication's sock
 
 from __future__ import annotations
 
-from skyrocketmq.store.appender import REFUSED, Appender, Arrival
+from skyrocketmq.store.batch import Arrival, Batch, Outcome
 from skyrocketmq.store.cold_reads import Pending
 from skyrocketmq.store.config_file import ConfigFile
 from skyrocketmq.store.consume_queue import ConsumeQueue
 from skyrocketmq.store.message_store import MessageStore, NewMessage, PutResult
 from skyrocketmq.store.reading import Buffer, GetResult
-from skyrocketmq.store.record_shape import RecordShape, split_unique_key
 from skyrocketmq.store.searching import QueryResult
 from skyrocketmq.store.statistics import StoreStatistics
 from skyrocketmq.store.statuses import GetStatus, PutStatus, Refusal, RunningFlag
 
 __all__ = [
-    "REFUSED",
-    "Appender",
     "Arrival",
+    "Batch",
     "Buffer",
     "ConfigFile",
     "ConsumeQueue",
@@ -42,13 +40,12 @@ __all__ = [
     "GetStatus",
     "MessageStore",
     "NewMessage",
+    "Outcome",
     "Pending",
     "PutResult",
     "PutStatus",
     "QueryResult",
-    "RecordShape",
     "Refusal",
     "RunningFlag",
     "StoreStatistics",
-    "split_unique_key",
 ]

@@ -10,7 +10,8 @@ either place. Measured against writing through a map: the same cost a message, s
 built again from the log.
 Rule 2: the files are sparse and therefore a full disk can refuse a write. The cells then stay in memory, and the store
 takes no messages until they are written.
-Rule 3: `next_offset` belongs to the appender. Cells are added in order, without gaps, one at a time.
+Rule 3: cells are added in order, without gaps, one at a time. Those of an open batch wait in `pending`, unseen, until
+`show` or `take_back`; `next_offset` counts them already.
 Rule 4: the object of a queue lives as long as the store: who has it may keep it, even when the topic is deleted.
 """
 
@@ -24,13 +25,14 @@ from pathlib import Path
 from struct import Struct
 from typing import Final
 
+from skyrocketmq.hot import QueueTail
 from skyrocketmq.model.offsets import QueueOffset
 from skyrocketmq.ports import Disk
 from skyrocketmq.store.cold_reads import ColdRange, Steps, run_blocking
 from skyrocketmq.store.file_rows import create_sparse, file_name, load_row, translated
 from skyrocketmq.store.open_files import OpenFiles
 
-__all__ = ["CELL", "CELL_BYTES", "FILLER", "NO_MORE", "ConsumeQueue"]
+__all__ = ["CELL", "CELL_BYTES", "FILLER", "ConsumeQueue"]
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +41,6 @@ CELL: Final = Struct(">qiq")  # | log offset 8 | record size 4 | tags code 8 |
 CELL_BYTES: Final = 20
 FILLER_SIZE: Final = 0x7FFFFFFF
 FILLER: Final = CELL.pack(0, FILLER_SIZE, 0)  # stands before the first message of a queue that does not begin at 0
-NO_MORE: Final = 1 << 62
 assert CELL.size == CELL_BYTES
 
 _CELL_WORDS: Final = CELL_BYTES // 4
@@ -48,7 +49,7 @@ assert array("I").itemsize == 4
 _log_offset_and_size = Struct(">qi").unpack_from
 
 
-class ConsumeQueue:
+class ConsumeQueue(QueueTail):
     """The cells of one queue of one topic. Called on the loop's thread only."""
 
     __slots__ = (
@@ -60,13 +61,8 @@ class ConsumeQueue:
         "_open_files",
         "_starts",
         "_synced_files",
-        "extend_at",
-        "hidden_bytes",
         "is_dirty",
-        "is_watched",
         "min_offset",
-        "next_offset",
-        "queue_id",
         "stored_bytes",
         "stored_count",
         "synced_bytes",
@@ -79,17 +75,13 @@ class ConsumeQueue:
         self, disk: Disk, open_files: OpenFiles, directory: Path, *, topic: str, queue_id: int, file_bytes: int
     ) -> None:
         assert file_bytes % CELL_BYTES == 0
+        super().__init__(topic.encode("utf-8", "surrogatepass"), queue_id)
         self.topic = topic
-        self.queue_id = queue_id
-        self.next_offset = 0  # of the message that is appended next
-        self.extend_at = NO_MORE  # when this number is given out, more have to be reserved; see `reservations`
         self.min_offset = QueueOffset(0)
         self.tail = bytearray()  # cells that are not in the files yet
         self.written_bytes = 0  # end of what is in the files, and begin of the tail
         self.synced_bytes = 0  # end of what is known to be durable
-        self.hidden_bytes = 0  # at the end of the tail: cells of messages that wait in the transient pool
         self.is_dirty = False  # listed for the next write-out
-        self.is_watched = False  # somebody waits for the next message
         self.stored_count = 0  # messages written out since `take_stored`, and the bytes of their records
         self.stored_bytes = 0
         self._disk = disk
@@ -107,12 +99,12 @@ class ConsumeQueue:
     @property
     def max_offset(self) -> QueueOffset:
         """One more than the offset of the newest message that can be read."""
-        return QueueOffset((self.written_bytes + len(self.tail) - self.hidden_bytes) // CELL_BYTES)
+        return QueueOffset((self.written_bytes + len(self.tail)) // CELL_BYTES)
 
     @property
     def is_empty(self) -> bool:
         """Whether it has no cell at all; the first message then decides where it begins."""
-        return not self.tail and not self._starts
+        return not self.tail and not self._starts and not self.pending
 
     # ---------------------------------------------------------------------------------------------------- reading
 
@@ -125,8 +117,6 @@ class ConsumeQueue:
         start = at - at % self._file_bytes
         end = min(at + count * CELL_BYTES, start + self._file_bytes)
         written = self.written_bytes
-        if self.hidden_bytes:
-            end = min(end, written + len(self.tail) - self.hidden_bytes)
         if at >= written:
             return bytes(self.tail[at - written : end - written])
         if start not in self._starts:
@@ -226,7 +216,7 @@ class ConsumeQueue:
     # ---------------------------------------------------------------------------------------------------- writing
 
     def put(self, offset: int, log_offset: int, size: int, tags_code: int) -> None:
-        """Add the cell of a message that was found in the log; the appender does the same in place.
+        """Add the cell of a message that was found in the log; a batch does the same through `pending`.
 
         The offset is the queue's next, unless the queue is empty: then it begins there.
         """
@@ -255,30 +245,20 @@ class ConsumeQueue:
         self.tail += FILLER * (offset - self.max_offset)
         self.next_offset = offset
 
-    def hide_from(self, log_offset: int) -> None:
-        """Let readers see no message from this log offset on: those are not in the log yet."""
-        low, high = 0, len(self.tail) // CELL_BYTES
-        while low < high:
-            middle = (low + high) // 2
-            if _log_offset_and_size(self.tail, middle * CELL_BYTES)[0] < log_offset:
-                low = middle + 1
-            else:
-                high = middle
-        self.hidden_bytes = len(self.tail) - low * CELL_BYTES
+    def show(self) -> None:
+        """Let readers see the messages that were added: the log has them now."""
+        self.tail += self.pending
+        self.pending.clear()
+        self.is_touched = False
 
-    def take_back(self, log_offset: int) -> None:
-        """Forget the cells of messages from this log offset on, which could not be written to the log after all."""
-        tail = self.tail
-        while tail:
-            begin, size = _log_offset_and_size(tail, len(tail) - CELL_BYTES)
-            if begin < log_offset or size == FILLER_SIZE:
-                break
-            del tail[-CELL_BYTES:]
-        self.next_offset = self.max_offset
+    def take_back(self) -> None:
+        """Forget the messages that were added: the log could not take them."""
+        self.pending.clear()
+        self.is_touched = False
+        self.next_offset = int(self.max_offset)
 
     def write_out(self) -> None:
         """Write the tail to the files. Raises `DiskFull` or `OSError`; what was not written stays in memory."""
-        assert not self.hidden_bytes, "the log comes first"
         while self.tail:
             at = self.written_bytes
             start = at - at % self._file_bytes
@@ -416,7 +396,7 @@ class ConsumeQueue:
             self._open_files.forget(path)
         self._starts = []
         self._synced_files = 0
-        self.hidden_bytes = 0
+        assert not self.pending, "the open batch is committed first"
         self.tail.clear()
         self.written_bytes = self.synced_bytes = self.next_offset = 0
         self.min_offset = QueueOffset(0)

@@ -15,9 +15,10 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from skyrocketmq.hot import NEVER, QueueTail
 from skyrocketmq.model.names import check_topic
 from skyrocketmq.ports import Disk, File
-from skyrocketmq.store.consume_queue import NO_MORE, ConsumeQueue
+from skyrocketmq.store.consume_queue import ConsumeQueue
 from skyrocketmq.store.ended_queues import EndedQueues
 from skyrocketmq.store.open_files import OpenFiles
 from skyrocketmq.store.threads import run_to_end
@@ -36,7 +37,7 @@ class ConsumeQueues:
     """The table, and what concerns all queues: writing out, syncing, loading. Loop's thread only."""
 
     def __init__(self, disk: Disk, directory: Path, *, file_bytes: int, ended: EndedQueues | None = None) -> None:
-        self.first_extend_at = NO_MORE  # of a queue that is new
+        self.first_extend_at = NEVER  # of a queue that is new
         self.dirty: list[ConsumeQueue] = []  # those with cells in memory only
         self._suspended: list[ConsumeQueue] = []  # the same, of a topic whose files are being deleted
         self._disk = disk
@@ -93,7 +94,7 @@ class ConsumeQueues:
     # --------------------------------------------------------------------------------------- writing and syncing
 
     def mark_dirty(self, queue: ConsumeQueue) -> None:
-        """Remember a queue that got a cell; the appender does the same in place."""
+        """Remember a queue that got a cell."""
         if not queue.is_dirty:
             queue.is_dirty = True
             self.dirty.append(queue)
@@ -124,20 +125,20 @@ class ConsumeQueues:
         self._grown.clear()
         return stored
 
-    def show_all(self) -> None:
-        """What was hidden is in the log now."""
-        for queue in (*self.dirty, *self._suspended):
-            queue.hidden_bytes = 0
+    def show(self, queues: list[QueueTail]) -> None:
+        """Let readers see what was added to these queues, and forget the list."""
+        for queue in queues:
+            assert isinstance(queue, ConsumeQueue), "all tails are queues of this table"
+            queue.show()
+            self.mark_dirty(queue)
+        queues.clear()
 
-    def hide_from(self, log_offset: int) -> None:
-        """Show nobody the cells of messages from this log offset on: they are not in the log yet."""
-        for queue in (*self.dirty, *self._suspended):
-            queue.hide_from(log_offset)
-
-    def take_back(self, log_offset: int) -> None:
-        """Forget the cells of messages from this log offset on: the log could not take them."""
-        for queue in (*self.dirty, *self._suspended):
-            queue.take_back(log_offset)
+    def take_back(self, queues: list[QueueTail]) -> None:
+        """Forget what was added to these queues, and the list."""
+        for queue in queues:
+            assert isinstance(queue, ConsumeQueue), "all tails are queues of this table"
+            queue.take_back()
+        queues.clear()
 
     def to_sync(self, least_pages: int) -> list[tuple[ConsumeQueue, int]]:
         """The queues with at least so many unsynced pages (0: with anything unsynced), and how far they are written."""

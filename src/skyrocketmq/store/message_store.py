@@ -28,7 +28,6 @@ from skyrocketmq.errors import FlushFailed, StoreError
 from skyrocketmq.loop_watch import LoopWatch
 from skyrocketmq.model.offsets import LogOffset
 from skyrocketmq.ports import Clock, Disk, FileLock, Machine
-from skyrocketmq.store.appender import Arrival
 from skyrocketmq.store.checkpoint import CheckpointTimes, load_checkpoint
 from skyrocketmq.store.consume_queue import ConsumeQueue
 from skyrocketmq.store.cut_aside import CUT_ASIDE_NAME, CutAside
@@ -115,8 +114,7 @@ class MessageStore(StoreReads, StoreWrites):
     async def _start(self) -> None:
         self._lock = await run_to_end(self._disk, self._take_lock)
         self.recovered = await run_to_end(self._disk, self._load, self._lock)
-        self.appender.newest_ms = self.recovered.newest_ms
-        self.appender.follow_log()
+        self.writer.newest_ms = self.recovered.newest_ms
         if self.config.broker_role is BrokerRole.SLAVE:
             self.state.raise_flag(RunningFlag.NOT_WRITABLE)
         else:
@@ -306,13 +304,13 @@ class MessageStore(StoreReads, StoreWrites):
 
     async def _stop(self) -> None:
         was_open = not self.state.flags & RunningFlag.CLOSED
-        self.appender.commit()
+        self.commit_open()
         self.state.raise_flag(RunningFlag.CLOSED)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
-        self.appender.write_pool()  # acknowledged: whatever else fails, it goes to the log
+        self.writer.write_pool()  # acknowledged: whatever else fails, it goes to the log
         with ExitStack() as closing:  # each part is closed, whatever happens to the others; the lock goes last
             if self._lock is not None and not self._keeps_lock:
                 closing.callback(self._lock.release)
@@ -385,15 +383,6 @@ class MessageStore(StoreReads, StoreWrites):
         """Why the store takes no messages now; None if it takes them."""
         return self.state.refusal
 
-    @property
-    def on_arrival(self) -> Callable[[list[Arrival]], None]:
-        """Called after a commit with the new messages of queues whose `is_watched` is set."""
-        return self.appender.on_arrival
-
-    @on_arrival.setter
-    def on_arrival(self, listener: Callable[[list[Arrival]], None]) -> None:
-        self.appender.on_arrival = listener
-
     # ---------------------------------------------------------------------------------------------------- flushing
 
     @property
@@ -411,8 +400,8 @@ class MessageStore(StoreReads, StoreWrites):
 
     async def flush(self) -> None:
         """Make the log durable as it is now. Raises `FlushFailed`."""
-        self.appender.settle()
-        self.appender.write_pool()
+        self.commit_open()
+        self.writer.write_pool()
         await self.flusher.flush()
 
     async def checkpoint(self) -> None:

@@ -1,4 +1,4 @@
-"""What goes into the store, and what comes of it."""
+"""A message on its way into the store, and what comes of it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from typing import Final
 
 import msgspec
 
+from skyrocketmq.errors import ProtocolError
 from skyrocketmq.model.offsets import LogOffset, QueueOffset
 from skyrocketmq.store.statuses import PutStatus
+from skyrocketmq.wire.records import HEADS, scan_record
 
-__all__ = ["NewMessage", "PutResult"]
+__all__ = ["NewMessage", "PutResult", "read_stored"]
 
 NOWHERE: Final = LogOffset(-1)
 NO_PLACE: Final = QueueOffset(-1)
 
 
 class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message for `put`: everything but what the store itself decides."""
+    """A message to be stored: everything but what the store itself decides. Hosts are packed."""
 
     topic: str
     queue_id: int
@@ -39,3 +41,30 @@ class PutResult(msgspec.Struct, frozen=True):
     queue_offset: QueueOffset = NO_PLACE
     store_timestamp: int = 0
     remark: str = ""
+
+
+def read_stored(record: bytes | memoryview, *, check_crc: bool = True) -> tuple[NewMessage, int, int]:
+    """A stored record as a message that could be stored again; its queue offset and its log offset.
+
+    Raises `ProtocolError` for what is no record, and for a body that has rotted.
+    """
+    scanned = scan_record(record, 0, len(record), check_crc=check_crc)
+    if scanned is None:
+        raise ProtocolError("its place in the log is the end of a file")
+    _, topic, queue_id, queue_offset, log_offset, sys_flag, _, prepared, properties = scanned
+    head = HEADS[(sys_flag >> 4) & 3]
+    _, _, _, _, flag, _, _, _, born_ms, born_host, _, store_host, reconsumed, _, body_bytes = head.unpack_from(record)
+    message = NewMessage(
+        topic=topic.decode("utf-8", "replace"),
+        queue_id=queue_id,
+        body=bytes(record[head.size : head.size + body_bytes]),
+        properties=properties,
+        born_timestamp=born_ms,
+        born_host=born_host,
+        flag=flag,
+        sys_flag=sys_flag,
+        reconsume_times=reconsumed,
+        prepared_transaction_offset=prepared,
+        store_host=store_host,
+    )
+    return message, queue_offset, log_offset

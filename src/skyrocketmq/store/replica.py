@@ -18,7 +18,7 @@ from typing import Final
 
 from skyrocketmq.errors import FlushFailed, ProtocolError, StoreError
 from skyrocketmq.ports import Disk
-from skyrocketmq.store.appender import Arrival
+from skyrocketmq.store.batch import Arrival
 from skyrocketmq.store.consume_queue import ConsumeQueue
 from skyrocketmq.store.dispatch import Dispatcher
 from skyrocketmq.store.message_store import MessageStore
@@ -148,10 +148,9 @@ class LogCopy:
             store.state.raise_flag(RunningFlag.QUEUE_WRITE_ERROR)  # lowered by the upkeep, once they can be written
             raise
         finally:
-            store.appender.follow_log()
             if records:
                 self._newest = records[-1][4]
-                store.appender.newest_ms = records[-1][6]
+                store.writer.newest_ms = records[-1][6]
                 self._tell(records)
 
     def _dispatch_file(self, records: list[ScannedRecord]) -> None:
@@ -257,7 +256,6 @@ class LogCopy:
         if self._log.unfinished_bytes:
             await self._vouch_for_whole()
             self._log.drop_unfinished()
-            self._store.appender.follow_log()
             self._log.on_append()  # whoever copies from here has such a beginning too
 
     async def _vouch_for_whole(self) -> None:
@@ -283,4 +281,3 @@ class LogCopy:
             except (StoreError, OSError) as error:  # the checkpoint that is about to be written does as well
                 logger.warning("what stays of a copy has no voucher", extra={"error": str(error)})
         self._log.drop_unfinished()
-        self._store.appender.follow_log()

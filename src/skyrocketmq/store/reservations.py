@@ -30,8 +30,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from skyrocketmq.hot import NEVER
 from skyrocketmq.ports import Clock, Disk, File
-from skyrocketmq.store.consume_queue import NO_MORE, ConsumeQueue
+from skyrocketmq.store.consume_queue import ConsumeQueue
 from skyrocketmq.store.consume_queues import ConsumeQueues
 from skyrocketmq.store.file_rows import translated
 from skyrocketmq.store.number_entries import ALIGNED_BYTES, encode_entry, read_entries
@@ -89,7 +90,7 @@ class Reservations:
         limit = self._reserved.get(queue, 0)
         if queue.next_offset > limit:
             self.short[queue] = None
-            queue.extend_at = NO_MORE
+            queue.extend_at = NEVER
         else:
             self._wanted[queue] = None
             self._has_work.set()

@@ -7,7 +7,7 @@ from typing import Final
 from skyrocketmq.config import BrokerRole, FlushDiskType, StoreConfig
 from skyrocketmq.hot import CellLimits
 from skyrocketmq.ports import Clock, Disk, LocalMachine, Machine
-from skyrocketmq.store.appender import Appender
+from skyrocketmq.store.batch import BatchWriter
 from skyrocketmq.store.cleaning import Cleaner
 from skyrocketmq.store.cold_reads import ColdReads
 from skyrocketmq.store.commit_log import CommitLog
@@ -71,7 +71,8 @@ class StoreParts:
             layout = IndexLayout(slot_count=config.index_slot_count, entry_count=config.index_entry_count)
             self.index = Index(disk, clock, config.root_path / "index", layout)
         self.reservations = Reservations(disk, config.root_path, self.queues, clock=clock)
-        self.appender = Appender(
+        self.writer = BatchWriter(
+            config,
             log=self.log,
             queues=self.queues,
             key_feed=KeyFeed(self.index, self.state),
@@ -79,7 +80,6 @@ class StoreParts:
             statistics=self.statistics,
             clock=clock,
             store_host=store_host,
-            message_bytes_max=config.message_bytes_max,
             pool=TransientPool(least_pages=config.commit_least_pages) if config.uses_transient_pool else None,
             extensions=self.extensions,
             reservations=self.reservations,
@@ -98,7 +98,7 @@ class StoreParts:
             log=self.log,
             queues=self.queues,
             index=self.index,
-            appender=self.appender,
+            writer=self.writer,
             flusher=self.flusher,
             reservations=self.reservations,
             ended=self.ended,
@@ -128,14 +128,14 @@ class StoreParts:
         """Follow a change of the keys that may change while the store is open."""
         self.config = config
         self._limits = _limits(config, self._memory_bytes)
-        self.appender.set_message_bytes_max(config.message_bytes_max)
+        self.writer.apply_config(config)
         self.flusher.timeout_ms = config.sync_flush_timeout_ms
         self._upkeep.apply_config(config)
         self.cleaner.apply_config(config)
 
     def set_store_host(self, host: bytes) -> None:
         """The broker's packed address for new records."""
-        self.appender.set_store_host(host)
+        self.writer.store_host = host
 
     async def delete_topic_queues(self, topic: str) -> None:
         """Delete the queues of a topic; if it comes back they go on where they ended, so that no number is given twice.

@@ -1,7 +1,7 @@
 """The ways out of a store: messages of a queue, and searches.
 
 Hot: a pull of what is in memory is one call of `get_resident` or `get_filtered`.
-Rule: what was added to an open batch of the appender is written before anything is read: readers see all of it.
+Rule: readers see what is committed, and nothing of an open batch.
 """
 
 from __future__ import annotations
@@ -79,7 +79,6 @@ class StoreReads(StoreParts):
             return resident
         if not self.state.is_readable:
             return None
-        self.appender.settle()
         started = self._clock.monotonic()
         result = self._reads.start(
             self._get(topic, queue_id, offset, count_max, tag_codes, matches, scan_max, may_match)
@@ -93,7 +92,6 @@ class StoreReads(StoreParts):
         """The same for the common read, which finds messages and all of them in memory; None if it is not that."""
         if not self.state.is_readable:
             return None
-        self.appender.settle()
         queue = self.queues.find(topic, queue_id)
         if queue is None:
             return None
@@ -128,7 +126,6 @@ class StoreReads(StoreParts):
         """The common read with a filter that looks into messages; None if it is not that."""
         if not self.state.is_readable or self.extensions is not None:  # bit maps may spare the looking
             return None
-        self.appender.settle()
         queue = self.queues.find(topic, queue_id)
         if queue is None:
             return None
@@ -237,7 +234,6 @@ class StoreReads(StoreParts):
 
     async def read_cells(self, queue: ConsumeQueue, offset: int, count_max: int) -> list[tuple[int, int, int]] | None:
         """Cells of a queue (log offset, size, tags code) from an offset on, all of one file; None if there is none."""
-        self.appender.settle()
         if not queue.first_offset <= offset < queue.max_offset or count_max <= 0:
             return None
         data = await self._reads.run(queue.read_cells(offset, min(count_max, queue.max_offset - offset)))
@@ -250,13 +246,11 @@ class StoreReads(StoreParts):
 
     def max_offset(self, topic: str, queue_id: int) -> QueueOffset:
         """One more than the newest message of a queue; 0 for one without messages."""
-        self.appender.settle()
         queue = self.queues.find(topic, queue_id)
         return QueueOffset(0) if queue is None else queue.max_offset
 
     def is_far_behind(self, topic: str, queue_id: int, offset: int) -> bool:
         """Whether a message is so far behind the newest that it is taken to be on disk; False if there is none."""
-        self.appender.settle()
         queue = self.queues.find(topic, queue_id)
         cell = None if queue is None else queue.read_cell(offset)
         return cell is not None and self.log.max_offset - cell[0] > self._limits.memory_bytes
@@ -265,23 +259,19 @@ class StoreReads(StoreParts):
 
     async def message_at(self, log_offset: int) -> Buffer | None:
         """The message at this place in the log; None if no queue has a message that begins there."""
-        self.appender.settle()
         return await self._reads.run(message_at(self.log, self.queues, log_offset))
 
     async def record_at(self, log_offset: int) -> Buffer | None:
         """What looks like a record there, in a queue or not: for comparing copies of the log, not for clients."""
-        self.appender.settle()
         return await self._reads.run(record_at(self.log, log_offset))
 
     async def store_time(self, topic: str, queue_id: int, offset: int) -> int:
         """Store time of a queue's message in ms; -1 if there is none."""
-        self.appender.settle()
         queue = self.queues.find(topic, queue_id)
         return -1 if queue is None else await self._reads.run(queue_store_time(self.log, queue, offset))
 
     async def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> QueueOffset:
         """The queue offset of the message stored at this time or nearest to it; 0 if there is none."""
-        self.appender.settle()
         queue = self.queues.find(topic, queue_id)
         if queue is None:
             return QueueOffset(0)
@@ -291,15 +281,13 @@ class StoreReads(StoreParts):
         """Store time of the oldest message of a queue, or of the whole store; -1 if there is none."""
         if topic is not None:
             return await self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
-        self.appender.settle()
         return await self._reads.run(store_time_at(self.log, self.log.min_offset))
 
     async def query(self, topic: str, key: str, count_max: int, begin_ms: int, end_ms: int) -> QueryResult:
         """The newest messages with this key or unique id, stored between the two times, both included."""
         if self.index is None:
             return QueryResult((), 0, 0)
-        self.appender.settle()
-        self.appender.key_feed.put_all()
+        self.writer.key_feed.put_all()
         count_max = min(count_max, self.config.index_query_count_max)
         steps = query(self.log, self.index, topic, key, count_max=count_max, begin_ms=begin_ms, end_ms=end_ms)
         return await self._reads.run(steps)

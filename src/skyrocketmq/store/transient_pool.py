@@ -18,7 +18,6 @@ from typing import Final
 __all__ = ["TransientPool"]
 
 PAGE_BYTES: Final = 4096
-HIDING_QUEUES_MAX: Final = 256  # with more queues hidden than this, hiding them costs more than a write
 
 
 class TransientPool:
@@ -30,18 +29,21 @@ class TransientPool:
         self.count = 0  # messages
         self.newest_ms = 0
         self.keys = b""  # packed, of all these messages
+        self.vouched: list[tuple[int, int]] = []  # where in the log those lie that need a voucher
         self._pieces: list[bytes] = []
 
-    def add(self, data: bytes, count: int, keys: bytes, now_ms: int) -> None:
+    def add(self, data: bytes, count: int, keys: bytes, now_ms: int, vouched: list[tuple[int, int]]) -> None:
         self._pieces.append(data)
         self.byte_count += len(data)
         self.count += count
         self.newest_ms = now_ms
         self.keys += keys
+        self.vouched += vouched
 
-    def is_due(self, hidden_queues: int) -> bool:
+    @property
+    def is_due(self) -> bool:
         """Whether so much is waiting that it should be written now."""
-        return self.byte_count >= self.least_pages * PAGE_BYTES or hidden_queues > HIDING_QUEUES_MAX
+        return self.byte_count >= self.least_pages * PAGE_BYTES
 
     def data(self) -> bytes:
         """All records, as they will stand in the log."""
@@ -51,4 +53,5 @@ class TransientPool:
         """It is written."""
         self._pieces.clear()
         self.keys = b""
+        self.vouched.clear()
         self.byte_count = self.count = 0

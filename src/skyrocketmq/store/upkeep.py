@@ -19,7 +19,7 @@ from skyrocketmq.errors import DiskFull, FlushFailed, StoreError
 from skyrocketmq.loop_watch import LoopWatch, start_task
 from skyrocketmq.ports import Clock, Disk
 from skyrocketmq.slices import Slices
-from skyrocketmq.store.appender import Appender
+from skyrocketmq.store.batch import BatchWriter
 from skyrocketmq.store.checkpoint import CheckpointTimes, save_checkpoint
 from skyrocketmq.store.commit_log import CommitLog
 from skyrocketmq.store.consume_queues import ConsumeQueues
@@ -55,7 +55,7 @@ class Upkeep:
         log: CommitLog,
         queues: ConsumeQueues,
         index: Index | None,
-        appender: Appender,
+        writer: BatchWriter,
         flusher: LogFlusher,
         reservations: Reservations,
         ended: EndedQueues,
@@ -67,7 +67,7 @@ class Upkeep:
         self._log = log
         self._queues = queues
         self._index = index
-        self._appender = appender
+        self._writer = writer
         self._flusher = flusher
         self._reservations = reservations
         self._ended = ended
@@ -120,7 +120,6 @@ class Upkeep:
     def apply_config(self, config: StoreConfig) -> None:
         """Follow a change: an interval counts from the next run of its work on."""
         self._config = config
-        self._appender.set_pool_pages(config.commit_least_pages)
 
     # --------------------------------------------------------------------------------------------------------- log
 
@@ -132,10 +131,10 @@ class Upkeep:
         """One round with a transient pool: many pages now, a few after a while."""
         now = self._clock.monotonic()
         is_thorough = now - self._pool_written_at >= self._config.commit_thorough_interval_ms / 1000
-        self._appender.settle()  # which writes it where it is large
+        self._writer.commit_open()  # which writes it where it is large
         if is_thorough:
             self._pool_written_at = now
-            self._appender.write_pool()
+            self._writer.write_pool()
 
     async def _flush_log(self) -> None:
         """One round of asynchronous flushing: whole pages now, a begun page after a while."""
@@ -204,7 +203,7 @@ class Upkeep:
 
     async def flush_queues(self) -> None:
         """One round: try late index keys, write out cells, sync queues with much to sync."""
-        self._appender.key_feed.put_all()
+        self._writer.key_feed.put_all()
         await self._write_out_queues()
         if self.turn.locked():
             return  # a checkpoint of many queues takes its time, and syncs them anyway
@@ -226,10 +225,10 @@ class Upkeep:
 
     def _log_first(self) -> None:
         """Cells of what waits in the transient pool must not reach a file before their messages do."""
-        self._appender.settle()
-        if not self._appender.write_pool():
+        self._writer.commit_open()
+        if not self._writer.write_pool():
             raise StoreError("the transient pool could not be written to the log, it is tried again")
-        self._appender.key_feed.put_all()
+        self._writer.key_feed.put_all()
 
     def _write_out(self, count_max: int | None) -> bool:
         self._log_first()
@@ -249,7 +248,7 @@ class Upkeep:
         """
         async with self.turn:
             self._check_syncs()
-            self._appender.key_feed.put_all()
+            self._writer.key_feed.put_all()
             await self._write_out_queues()
             # From here to the snapshot nothing else runs: log, queues and index are seen at one and the same moment.
             self._log_first()
@@ -282,7 +281,7 @@ class Upkeep:
             raise FlushFailed("an earlier sync failed: check the disk and restart to recover")
 
     def _snapshot(self) -> Snapshot:
-        newest_ms = self._appender.newest_ms
+        newest_ms = self._writer.newest_ms
         queues: dict[str, dict[str, int]] = {}
         for queue in self._queues:
             # Of an empty queue whose topic was deleted `ended_queues` tells; here it would look like one that is lost.

@@ -132,6 +132,22 @@ def split_frames(data: bytes, start: int = 0) -> tuple[list[tuple[int, int, int,
     return found, at - start
 
 
+def find_frame(data: bytes, at: int) -> tuple[int, int, int, int] | None:
+    """The place of the frame that begins at `at`, as `split_frames` gives it; None if it is not complete."""
+    if len(data) - at < 8:
+        if len(data) - at >= 4:
+            (length,) = _LENGTH.unpack_from(data, at)
+            if not _LENGTH_MIN <= length <= _LENGTH_MAX:
+                raise _bad_frame(length, None)
+        return None
+    length, word = _LENGTH_AND_WORD.unpack_from(data, at)
+    body_at = at + 8 + (word & 0xFFFFFF)
+    end = at + 4 + length
+    if not at + 8 < body_at <= end or length > _LENGTH_MAX or word >= 0x02000000:
+        raise _bad_frame(length, word)
+    return None if end > len(data) else (word, at + 8, body_at, end)
+
+
 def _bad_frame(length: int, word: int | None) -> ProtocolError:
     if length > _LENGTH_MAX:
         return FrameTooLarge(f"a frame announces {length} bytes, the limit is {_LENGTH_MAX}")

@@ -1,0 +1,119 @@
+"""The broker's front door: every frame of a received buffer, in order, one way each.
+
+    ordinary sends   all that stand together, in one call, into the batch of this turn (`ordinary_sends`)
+    pulls            answered from memory, or held (`pull`)
+    all else         decoded, checked and handled by the dispatcher
+
+Rule 1: requests of one connection act in the order of their sending. Readers see only what is committed, so sends that
+stand before another request in a buffer are committed before that is handled. What other connections have added in this
+turn need not be seen: a pull that finds nothing is woken by the commit.
+Rule 2: a turn of a connection is bounded in time and count, so that pipelined requests hold up nobody else. What is
+left is fed again later.
+Rule 3: where access is controlled, each send is checked on its own, and nothing is kept of those that are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from skyrocketmq.broker.access import AccessControl
+from skyrocketmq.broker.ordinary_sends import OrdinarySends
+from skyrocketmq.broker.pull_path import PullPath, is_pull
+from skyrocketmq.errors import ProtocolError
+from skyrocketmq.hot.send_reader import ENOUGH
+from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.net.dispatch import REPLY_BYTES_TOGETHER_MAX, encode_reply
+from skyrocketmq.net.outbox import Part
+from skyrocketmq.store import MessageStore
+from skyrocketmq.wire.frames import decode_frame, find_frame
+
+__all__ = ["Router"]
+
+SIGNED_BYTES_MAX: Final = 64 * 1024  # a signature over more takes long: it is looked at once, in the general way
+
+
+class Router:
+    """A feed for a broker's connections; see `net.Connection`. `pulls` is None where nobody may pull."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        sends: OrdinarySends,
+        dispatcher: Dispatcher,
+        *,
+        pulls: PullPath | None,
+        access: AccessControl | None,
+    ) -> None:
+        self._store = store
+        self._sends = sends
+        self._dispatcher = dispatcher
+        self._pulls = pulls
+        self._access = access
+
+    def feed(self, data: bytes, connection: Connection) -> tuple[int, Sequence[Part]]:
+        """Handle the complete frames of a buffer; the bytes used, and what is answered at once."""
+        sends, access = self._sends, self._access
+        answers: list[Part] = []
+        answer_bytes = at = 0
+        while True:
+            first = at
+            if access is None:
+                at = sends.take(data, at, connection)
+                if sends.stop == ENOUGH:
+                    return at, answers
+            try:
+                place = find_frame(data, at)
+            except ProtocolError as error:
+                self._store.commit_open()  # the good frames before it are answered, then it is refused
+                connection.refuse(error)
+                return len(data), answers
+            if place is None:
+                return at, answers
+            if at > first:
+                self._store.commit_open()
+            if access is None or not self._take_signed(data, at, place, connection, access):
+                try:
+                    answer_bytes += self._handle(data, place, connection, answers)
+                except ProtocolError as error:
+                    connection.refuse(error)
+                    return len(data), answers
+            at = place[3]
+            if answer_bytes > REPLY_BYTES_TOGETHER_MAX or connection.is_paused or connection.is_turn_over():
+                return at, answers
+
+    def _take_signed(
+        self,
+        data: bytes,
+        at: int,
+        place: tuple[int, int, int, int],
+        connection: Connection,
+        access: AccessControl,
+    ) -> bool:
+        """Whether a frame was an ordinary send of somebody who may send it, and was taken."""
+        if place[3] - place[2] > SIGNED_BYTES_MAX:
+            return False
+        try:
+            frame = decode_frame(data, *place)
+        except ProtocolError:
+            return False
+        return access.passes(frame, connection) and self._sends.take(data, at, connection, only_one=True) > at
+
+    def _handle(
+        self, data: bytes, place: tuple[int, int, int, int], connection: Connection, answers: list[Part]
+    ) -> int:
+        """Handle a frame that is no ordinary send; the bytes of its answer, if there is one now."""
+        word, header_at, body_at, end = place
+        pulls = self._pulls
+        if pulls is not None and self._access is None and body_at == end and is_pull(data, header_at - 8):
+            answered_bytes = pulls.answer(data[header_at:body_at], answers)
+            if answered_bytes:
+                return answered_bytes
+        self._store.commit_open()
+        frame = self._dispatcher.decode(data, word, header_at, body_at, end)
+        answer = self._dispatcher.handle(frame, connection)
+        if answer is None:
+            return 0
+        encoded = encode_reply(frame, answer)
+        answers.append(encoded)
+        return len(encoded)

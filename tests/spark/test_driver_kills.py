@@ -27,7 +27,8 @@ from skyrocketmq.errors import ConfigError
 from skyrocketmq.spark.java import find_java
 from skyrocketmq.testing import BlockingCluster, LocalCluster
 from tests.spark.conftest import give_up
-from tests.spark.test_kills import numbers, stored_count, wait_for
+from tests.spark.test_kills import numbers, stored_count
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("SPARK_KILLS", "1"))
@@ -106,7 +107,7 @@ def test_a_driver_that_is_killed_anywhere_goes_on_from_its_checkpoint(cluster: B
     for number, (what, is_reached) in enumerate(kill_points(cluster, tmp_path)):
         driver = Driver(cluster.namesrv, tmp_path, number)
         try:
-            wait_for(lambda: is_reached() or driver.has_ended, what, timeout_s=DRIVER_TIMEOUT_S)  # noqa: B023
+            wait_until(lambda: is_reached() or driver.has_ended, what=what, timeout_s=DRIVER_TIMEOUT_S)  # noqa: B023
             assert not driver.has_ended, driver.log.read_text()[-3000:]
         finally:
             driver.kill()

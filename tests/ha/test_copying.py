@@ -98,7 +98,7 @@ async def test_cut_links_and_lost_bytes_leave_no_trace_in_the_copy() -> None:
                     connection.cut()
                 else:
                     connection.drop(Direction.IN, 5)
-        await pair.caught_up(seconds=15)
+        await pair.caught_up()
         pair.assert_equal()
 
 

@@ -27,7 +27,7 @@ EXPECTED = {
     "2m-2s-sync": {"broker-a": {0, 1}, "broker-b": {0, 1}},
     "2m-2s-async": {"broker-a": {0, 1}, "broker-b": {0, 1}},
 }
-WAIT_S = 15.0
+WAIT_S = 30.0
 
 
 def start(folder: Path, data: Path) -> list[str | Path]:

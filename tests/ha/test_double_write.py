@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 
 import pytest
@@ -151,7 +150,7 @@ async def test_without_a_slave_the_sender_hears_it_at_once_and_later_success() -
         await pair.caught_up()
         await peer.ok(send_frame())
         await pair.slave.stop()
-        await asyncio.sleep(0.1)
+        await until(lambda: not pair.master.broker.replication.replicas.slaves)
         assert (await peer.ask(send_frame())).code == SLAVE_NOT_AVAILABLE
         pair.slaves.clear()
 

@@ -233,7 +233,7 @@ def quick_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
         shutil.rmtree(root)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 async def test_no_request_of_a_large_broker_holds_its_loop(quick_directory: Path) -> None:
     try:
         async with open_large_house(quick_directory) as house:

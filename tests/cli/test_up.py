@@ -20,7 +20,7 @@ from tests.cli.processes import BIN, Running, ask, finished, running
 from tests.store.reader import read_records
 from tests.waiting import PATIENCE_S
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.system
 
 SKYROCKETMQ = BIN / "skyrocketmq"
 WAIT_S = PATIENCE_S

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ROWS = 3000
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

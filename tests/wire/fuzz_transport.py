@@ -13,7 +13,7 @@ import msgspec
 from skyrocketmq.config import read_properties, write_properties
 from skyrocketmq.errors import ConfigError, ProtocolError
 from skyrocketmq.model.routes import BrokerData, ClusterInfo, TopicRoute
-from skyrocketmq.model.topics import TopicConfig
+from skyrocketmq.model.tables import TopicConfig
 from skyrocketmq.wire.bodies import decode_body, encode_body
 from skyrocketmq.wire.bodies_routes import decode_cluster_info, decode_route, encode_cluster_info, encode_route
 from skyrocketmq.wire.body_types import REQUEST_BODIES, RESPONSE_BODIES

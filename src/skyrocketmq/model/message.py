@@ -21,8 +21,8 @@ from skyrocketmq.model.flags import TransactionType, transaction_type
 from skyrocketmq.model.hosts import host_text
 from skyrocketmq.model.names import check_send_topic
 from skyrocketmq.model.offsets import LogOffset, QueueOffset
-from skyrocketmq.model.property_text import decode_properties
-from skyrocketmq.model.queues import MessageQueue
+from skyrocketmq.model.properties import decode_properties
+from skyrocketmq.model.tables import MessageQueue
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -1,7 +1,7 @@
 """Connections to servers by address: one for each, made when it is first needed, made again when it is lost.
 
 Rule 1: a call has one deadline; connecting, waiting for room and waiting for the answer all count against it.
-Rule 2: an address that failed is left alone for a while, longer each time (`net/backoff.py`). A request during that
+Rule 2: an address that failed is left alone for a while, longer each time (`backoff_s`). A request during that
         time fails at once, so that its caller can try another server; `connect` waits and tries until its deadline.
 Rule 3: a connection that was lost before it brought a single byte counts as a failure too: a server that accepts and
         hangs up would otherwise be dialled in a tight loop.
@@ -17,10 +17,9 @@ from typing import Any
 
 from skyrocketmq.errors import ConnectFailed, NetError
 from skyrocketmq.net.addresses import Address, parse_address
-from skyrocketmq.net.backoff import backoff_s
 from skyrocketmq.net.connection import Connection, ConnectionSetup
 from skyrocketmq.net.dispatch import Dispatcher
-from skyrocketmq.net.options import ClientOptions
+from skyrocketmq.net.options import ClientOptions, backoff_s
 from skyrocketmq.net.rest import Budget
 from skyrocketmq.net.server import close_all
 from skyrocketmq.net.tasks import Tasks

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from skyrocketmq.model.groups import SubscriptionGroupConfig
 from skyrocketmq.model.heartbeats import HeartbeatData
 from skyrocketmq.model.routes import ClusterInfo, TopicRoute
-from skyrocketmq.model.topics import TopicConfig
-from skyrocketmq.model.versions import DataVersion
+from skyrocketmq.model.tables import DataVersion, SubscriptionGroupConfig, TopicConfig
 from skyrocketmq.wire import bodies_admin as admin
 from skyrocketmq.wire import bodies_clients as clients
 from skyrocketmq.wire import bodies_tables as tables

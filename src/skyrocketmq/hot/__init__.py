@@ -6,6 +6,7 @@ Read `layout` first: where everything stands in records, cells, entries and fram
     hashes          Java's hash of tags and keys
     index_entries   keys into an index file
     records         records of a pull's answer, for a consumer
+    sends           requests that send a message, and their answers, for a producer
 
 `x.py` is the plain form, and the specification: short, and any Python runs it. `_x.py` with `_x.pxd` says the same in
 typed loops, which Cython compiles. Both offer the names in `__all__` of `x.py`. The rest of the program imports those
@@ -22,23 +23,26 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from skyrocketmq.hot import cells, hashes, index_entries, records
+from skyrocketmq.hot import cells, hashes, index_entries, records, sends
 from skyrocketmq.hot.cells import CellLimits, CellScan, TagCodes
 from skyrocketmq.hot.form import NothingCompiled, Unusable, load_compiled
 from skyrocketmq.hot.hashes import key_hash, text_hash
 from skyrocketmq.hot.index_entries import pack_key, put_keys, take_back_keys
 from skyrocketmq.hot.records import read_pulled, split_records
+from skyrocketmq.hot.sends import encode_send, read_send_answers
 
 __all__ = [
     "CellLimits",
     "CellScan",
     "TagCodes",
     "description",
+    "encode_send",
     "is_compiled",
     "key_hash",
     "pack_key",
     "put_keys",
     "read_pulled",
+    "read_send_answers",
     "split_records",
     "take_back_keys",
     "text_hash",
@@ -47,7 +51,13 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-PLAIN_MODULES: Final = {"cells": cells, "hashes": hashes, "index_entries": index_entries, "records": records}
+PLAIN_MODULES: Final = {
+    "cells": cells,
+    "hashes": hashes,
+    "index_entries": index_entries,
+    "records": records,
+    "sends": sends,
+}
 
 is_compiled: bool
 why_plain: str  # empty if compiled modules run

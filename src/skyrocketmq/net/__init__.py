@@ -1,9 +1,9 @@
 """Connections: an asyncio server and client around `wire`, with TLS on the same port.
 
 Read `stream` (bytes of one connection, and its life), then `connection` (frames on it, requests both ways), then
-`dispatch` (requests to handlers), `server` and `client`. `outbox`, `rest`, `waiting`, `gate` and `silence` are the
-parts of a connection, one idea each; `tls` and `certificates` are bytes in, bytes out; `listeners` binds ports;
-`options` has every limit.
+`dispatch` (requests to handlers), `answers` (what a producer is answered), `server` and `client`. `outbox`, `rest`,
+`waiting`, `gate` and `silence` are the parts of a connection, one idea each; `tls` and `certificates` are bytes in,
+bytes out; `listeners` binds ports; `options` has every limit.
 
 What requests mean does not live here. Time comes through `Clock`, sockets through `Link`; nothing here sleeps by
 itself.

@@ -97,6 +97,15 @@ class Frame(msgspec.Struct, gc=False):
     def is_oneway(self) -> bool:
         return self.flag & ONEWAY_BIT != 0
 
+    def encode(self, opaque: int) -> bytes:
+        """The bytes of the frame, under this number."""
+        self.opaque = opaque
+        return encode_frame(self)
+
+    def frame(self) -> Frame:
+        """Itself: for whoever has a request of some kind, and wants its frame."""
+        return self
+
     def reply(
         self, code: int = 0, *, remark: str | None = None, ext: dict[str, str | None] | None = None, body: bytes = b""
     ) -> Frame:

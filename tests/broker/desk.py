@@ -24,7 +24,7 @@ from skyrocketmq.broker.slave_progress import CommitTimes
 from skyrocketmq.broker.statistics import BrokerStatistics
 from skyrocketmq.broker.tables import BrokerTables
 from skyrocketmq.config import BrokerConfig, BrokerRole, ConfigHolder, StoreConfig
-from skyrocketmq.net import Client, Dispatcher, Server
+from skyrocketmq.net import Client, Dispatcher, Server, register_answers
 from skyrocketmq.ports import SystemClock, TcpLink
 from skyrocketmq.store import MessageStore, NewMessage, PutStatus
 from skyrocketmq.testing import FaultyDisk, ManualClock
@@ -88,61 +88,62 @@ class Desk:
 
     def _dispatcher(self) -> Dispatcher:
         tables, dispatcher = self.tables, Dispatcher()
-        TopicHandlers(
-            config=self.config,
-            topics=tables.topics,
-            topics_file=tables.topics_saver,
-            registrar=self.registrar,
-            consumers=tables.consumers,
-            offsets=tables.offsets,
-            store=self.store,
-            clock=self.clock,
-        ).register(dispatcher)
-        GroupHandlers(
-            config=self.config,
-            groups=tables.groups,
-            groups_file=tables.groups_saver,
-            offsets=tables.offsets,
-            clock=self.clock,
-        ).register(dispatcher)
-        OffsetHandlers(
-            config=self.config,
-            offsets=tables.offsets,
-            commit_times=CommitTimes(self.clock),
-            store=self.store,
-            disk=self.disk,
-            clock=self.clock,
-        ).register(dispatcher)
-        ProgressHandlers(
-            identity=self._identity,
-            topics=tables.topics,
-            groups=tables.groups,
-            consumers=tables.consumers,
-            offsets=tables.offsets,
-            store=self.store,
-            statistics=self.statistics,
-            clock=self.clock,
-        ).register(dispatcher)
-        RelayHandlers(
-            config=self.config,
-            topics=tables.topics,
-            consumers=tables.consumers,
-            offsets=tables.offsets,
-            store=self.store,
-            clock=self.clock,
-        ).register(dispatcher)
-        CellHandlers(store=self.store, consumers=tables.consumers, filters=tables.filters, clock=self.clock).register(
-            dispatcher
+        register_answers(
+            dispatcher,
+            TopicHandlers(
+                config=self.config,
+                topics=tables.topics,
+                topics_file=tables.topics_saver,
+                registrar=self.registrar,
+                consumers=tables.consumers,
+                offsets=tables.offsets,
+                store=self.store,
+                clock=self.clock,
+            ),
+            GroupHandlers(
+                config=self.config,
+                groups=tables.groups,
+                groups_file=tables.groups_saver,
+                offsets=tables.offsets,
+                clock=self.clock,
+            ),
+            OffsetHandlers(
+                config=self.config,
+                offsets=tables.offsets,
+                commit_times=CommitTimes(self.clock),
+                store=self.store,
+                disk=self.disk,
+                clock=self.clock,
+            ),
+            ProgressHandlers(
+                identity=self._identity,
+                topics=tables.topics,
+                groups=tables.groups,
+                consumers=tables.consumers,
+                offsets=tables.offsets,
+                store=self.store,
+                statistics=self.statistics,
+                clock=self.clock,
+            ),
+            RelayHandlers(
+                config=self.config,
+                topics=tables.topics,
+                consumers=tables.consumers,
+                offsets=tables.offsets,
+                store=self.store,
+                clock=self.clock,
+            ),
+            CellHandlers(store=self.store, consumers=tables.consumers, filters=tables.filters, clock=self.clock),
+            ConfigHandlers(self.config),
+            RuntimeHandlers(
+                config=self.config,
+                store=self.store,
+                figures=self.figures,
+                statistics=self.statistics,
+                more_figures=(),
+                disk=self.disk,
+            ),
         )
-        ConfigHandlers(self.config).register(dispatcher)
-        RuntimeHandlers(
-            config=self.config,
-            store=self.store,
-            figures=self.figures,
-            statistics=self.statistics,
-            more_figures=(),
-            disk=self.disk,
-        ).register(dispatcher)
         return dispatcher
 
     async def ask(self, code: int, ext: Mapping[str, object] | None = None, *, body: object = None) -> Frame:

@@ -26,6 +26,7 @@ from skyrocketmq.slices import SLICE_S
 from skyrocketmq.testing import ManualClock
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Encoding, Frame
+from skyrocketmq.wire.headers_codec import NoFields
 from tests.broker.support import holder, until
 
 
@@ -272,7 +273,7 @@ def many_groups(client_id: str = "c", **subscription: object) -> Frame:
 
 
 def beat(broker: Broker, frame: Frame, connection: Connection) -> object:
-    return broker.handlers.heartbeat(BodyRequest(REQUESTS[RequestCode.HEART_BEAT], frame, connection))
+    return broker.handlers.heartbeat(BodyRequest(REQUESTS[RequestCode.HEART_BEAT], NoFields(), frame, connection))
 
 
 async def test_a_connection_in_many_groups_leaves_them_in_slices() -> None:

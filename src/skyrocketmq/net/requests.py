@@ -63,14 +63,13 @@ class Declaration:
     takes_frames: bool = False
 
 
-class Request(Generic[H_co]):
+class Request(msgspec.Struct, Generic[H_co], dict=True):
     """A request on its way through its handler."""
 
-    def __init__(self, declared: Declaration, frame: Frame, connection: Connection) -> None:
-        self.declared = declared
-        self.header = cast("H_co", decode_header(declared.header, frame.ext))
-        self.frame = frame
-        self.connection = connection
+    declared: Declaration
+    header: H_co
+    frame: Frame
+    connection: Connection
 
     def required(self, value: T | None, field: str) -> T:
         """A field that has to be there, and has to be readable: one that is neither is None by now."""
@@ -82,8 +81,8 @@ class Request(Generic[H_co]):
         return value
 
 
-class BodyRequest(Request[NoFields], Generic[B]):
-    """A request with a JSON body, and without a header."""
+class BodyRequest(Request[Header], Generic[B]):
+    """What a handler is given whose request has a JSON body."""
 
     @cached_property
     def body(self) -> B:
@@ -171,15 +170,13 @@ def _declarations(cls: type) -> Iterator[tuple[str, Declaration]]:
 
 
 def _handler(declared: Declaration, method: Callable[[Any], Any]) -> Handler:
-    is_in_body = declared.header is NoFields and not isinstance(declared.body, str)
-    kind: type[Request[Any]] = BodyRequest if is_in_body else Request
-
     def handle(frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
-        answer = method(kind(declared, frame, connection))
+        answer = method(BodyRequest(declared, decode_header(declared.header, frame.ext), frame, connection))
         return answer if isinstance(answer, Awaitable) else _reply(declared, frame, answer)
 
     async def handle_later(frame: Frame, connection: Connection) -> Frame:
-        return _reply(declared, frame, await method(kind(declared, frame, connection)))
+        answer = await method(BodyRequest(declared, decode_header(declared.header, frame.ext), frame, connection))
+        return _reply(declared, frame, answer)
 
     return handle_later if iscoroutinefunction(method) else handle
 

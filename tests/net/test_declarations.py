@@ -58,13 +58,13 @@ class Lengths(msgspec.Struct):
 class Handlers:
     """A server of arithmetic."""
 
-    @answers(Code.SQUARE, header=NumberHeader, answer=SquareAnswer, needs="a head for figures")
+    @answers(Code.SQUARE, needs="a head for figures")
     def square(self, request: Request[NumberHeader]) -> SquareAnswer:
         """The square of a number. Of none, there is none."""
         number = request.required(request.header.a_number, "aNumber")
         return SquareAnswer(square=number**2, is_even=number % 2 == 0)
 
-    @answers(Code.NAME_LENGTHS, body=Names, answer=Lengths, needs="nothing")
+    @answers(Code.NAME_LENGTHS, needs="nothing")
     def name_lengths(self, request: BodyRequest[Names]) -> Lengths | None:
         """How long names are"""
         if request.frame.version == 1:
@@ -76,7 +76,7 @@ class Handlers:
     async def forget(self, request: Request[NoFields]) -> None:
         """Is this a question? It is one."""
 
-    @answers(Code.SLOWLY, header=NumberHeader, answer=(SquareAnswer, "bytes"), needs="patience")
+    @answers(Code.SLOWLY, answer="bytes", needs="patience")
     async def slowly(self, request: Request[NumberHeader]) -> tuple[SquareAnswer, bytes]:
         """Both."""
         await asyncio.sleep(0)

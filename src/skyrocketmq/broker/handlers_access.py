@@ -34,7 +34,7 @@ class AccessHandlers:
         self._identity = identity
         self._answers_secrets = answers_secrets
 
-    @answers(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, header=CreateAccessConfigHeader, needs=ACCOUNTS)
+    @answers(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, needs=ACCOUNTS)
     async def put_account(self, request: Request[CreateAccessConfigHeader]) -> None:
         """Make an account, or change one."""
         code = ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED
@@ -55,7 +55,7 @@ class AccessHandlers:
         except (ConfigError, OSError) as error:
             raise refusal(code, f"the account was not changed: {error}") from error
 
-    @answers(RequestCode.DELETE_ACL_CONFIG, header=DeleteAccessConfigHeader, needs=ACCOUNTS)
+    @answers(RequestCode.DELETE_ACL_CONFIG, needs=ACCOUNTS)
     async def delete_account(self, request: Request[DeleteAccessConfigHeader]) -> None:
         """Take an account away."""
         code = ResponseCode.DELETE_ACL_CONFIG_FAILED
@@ -65,7 +65,7 @@ class AccessHandlers:
         except (ConfigError, OSError) as error:
             raise refusal(code, f"the account was not deleted: {error}") from error
 
-    @answers(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, header=UpdateWhiteAddressesHeader, needs=ACCOUNTS)
+    @answers(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, needs=ACCOUNTS)
     async def put_white_addresses(self, request: Request[UpdateWhiteAddressesHeader]) -> None:
         """Change which addresses need no account."""
         code = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
@@ -77,7 +77,7 @@ class AccessHandlers:
         except (ConfigError, OSError) as error:
             raise refusal(code, f"the white list was not changed: {error}") from error
 
-    @answers(RequestCode.GET_BROKER_CLUSTER_ACL_INFO, answer=BrokerAclInfoAnswer, needs=ACCOUNTS)
+    @answers(RequestCode.GET_BROKER_CLUSTER_ACL_INFO, needs=ACCOUNTS)
     def show_versions(self, request: Request[NoFields]) -> BrokerAclInfoAnswer:
         """Which versions of the access configuration's files are in force."""
         access = self._get_access(ResponseCode.SYSTEM_ERROR)
@@ -90,7 +90,7 @@ class AccessHandlers:
             cluster_name=self._identity.cluster_name,
         )
 
-    @answers(RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG, answer=AccessConfig, needs=ACCOUNTS)
+    @answers(RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG, needs=ACCOUNTS)
     def show_accounts(self, request: Request[NoFields]) -> AccessConfig:
         """All accounts, without their secrets.
 

@@ -52,12 +52,7 @@ class CellHandlers:
         self._clock = clock
         self._making = asyncio.Lock()  # guards no state: whoever has it makes an answer
 
-    @answers(
-        RequestCode.QUERY_CONSUME_QUEUE,
-        header=QueryConsumeQueueHeader,
-        answer=ConsumeQueueEntries,
-        needs=reads("topic", "consumerGroup"),
-    )
+    @answers(RequestCode.QUERY_CONSUME_QUEUE, answer=ConsumeQueueEntries, needs=reads("topic", "consumerGroup"))
     async def query_cells(self, request: Request[QueryConsumeQueueHeader]) -> Frame | bytes:
         """Cells of a queue from an index on, as many as one of its files has of them."""
         header = request.header

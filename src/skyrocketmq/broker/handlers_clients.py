@@ -92,7 +92,7 @@ class ClientHandlers:
 
     # -- coming and going
 
-    @answers(RequestCode.HEART_BEAT, body=HeartbeatData, needs=named_in(HeartbeatData, _heartbeat_needs))
+    @answers(RequestCode.HEART_BEAT, needs=named_in(HeartbeatData, _heartbeat_needs))
     def heartbeat(self, request: BodyRequest[HeartbeatData]) -> Frame | Awaitable[Frame]:
         """A client says, every thirty seconds, who it is, what it produces and what it consumes."""
         frame, connection = request.frame, request.connection
@@ -159,7 +159,7 @@ class ClientHandlers:
                 if member.connection.is_closed:  # nobody would take back what is registered now
                     return
 
-    @answers(RequestCode.UNREGISTER_CLIENT, header=UnregisterClientHeader, needs=member_of("consumerGroup"))
+    @answers(RequestCode.UNREGISTER_CLIENT, needs=member_of("consumerGroup"))
     def unregister(self, request: Request[UnregisterClientHeader]) -> None:
         """A client leaves its groups."""
         header, connection = request.header, request.connection
@@ -222,7 +222,7 @@ class ClientHandlers:
 
     # -- questions
 
-    @answers(RequestCode.CHECK_CLIENT_CONFIG, body=CheckClientRequest, needs=named_in(CheckClientRequest, _check_needs))
+    @answers(RequestCode.CHECK_CLIENT_CONFIG, needs=named_in(CheckClientRequest, _check_needs))
     def check_subscription(self, request: BodyRequest[CheckClientRequest]) -> None:
         """Whether the broker can filter by this expression. Tags always."""
         subscription = request.body.subscription_data
@@ -241,12 +241,7 @@ class ClientHandlers:
         except SqlError as error:
             raise refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
 
-    @answers(
-        RequestCode.GET_CONSUMER_LIST_BY_GROUP,
-        header=ConsumerGroupHeader,
-        answer=ConsumerIdList,
-        needs=member_of("consumerGroup"),
-    )
+    @answers(RequestCode.GET_CONSUMER_LIST_BY_GROUP, needs=member_of("consumerGroup"))
     def list_client_ids(self, request: Request[ConsumerGroupHeader]) -> ConsumerIdList:
         """The client ids of a group, among which its members share the queues."""
         group = request.required(request.header.consumer_group, "consumerGroup")
@@ -255,12 +250,7 @@ class ClientHandlers:
             raise refusal(ResponseCode.SYSTEM_ERROR, no_consumers(group, self._config.current.broker_name))
         return ConsumerIdList(consumer_id_list=tuple(client_ids))
 
-    @answers(
-        RequestCode.GET_CONSUMER_CONNECTION_LIST,
-        header=ConsumerGroupHeader,
-        answer=bodies_admin.ConsumerConnections,
-        needs=member_of("consumerGroup"),
-    )
+    @answers(RequestCode.GET_CONSUMER_CONNECTION_LIST, needs=member_of("consumerGroup"))
     def list_consumers(self, request: Request[ConsumerGroupHeader]) -> bodies_admin.ConsumerConnections:
         """The members of a consumer group and what they subscribe to."""
         name = request.required(request.header.consumer_group, "consumerGroup")
@@ -275,12 +265,7 @@ class ClientHandlers:
             subscription_table=group.subscriptions,
         )
 
-    @answers(
-        RequestCode.GET_PRODUCER_CONNECTION_LIST,
-        header=ProducerGroupHeader,
-        answer=bodies_admin.ProducerConnections,
-        needs=ADMIN,
-    )
+    @answers(RequestCode.GET_PRODUCER_CONNECTION_LIST, needs=ADMIN)
     def list_producers(self, request: Request[ProducerGroupHeader]) -> bodies_admin.ProducerConnections:
         """The members of a producer group."""
         group = request.required(request.header.producer_group, "producerGroup")
@@ -293,7 +278,7 @@ class ClientHandlers:
             )
         return bodies_admin.ProducerConnections(connection_set=tuple(map(_connection, members)))
 
-    @answers(RequestCode.GET_ALL_PRODUCER_INFO, answer=bodies_admin.ProducerTable, needs=ADMIN)
+    @answers(RequestCode.GET_ALL_PRODUCER_INFO, needs=ADMIN)
     def list_all_producers(self, request: Request[NoFields]) -> bodies_admin.ProducerTable:
         """Every producer by group."""
         data = {group: list(map(_producer, self._producers.members_of(group))) for group in self._producers.groups()}

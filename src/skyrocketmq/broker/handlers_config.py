@@ -56,7 +56,7 @@ class ConfigHandlers:
         if current.acl_enable and any(changes.get(name, addresses) != addresses for name in NAME_SERVER_KEYS):
             raise ConfigError("namesrvAddr is not changed by a request while aclEnable is true: set it in the file")
 
-    @answers(RequestCode.GET_BROKER_CONFIG, answer=(GetBrokerConfigAnswer, "lines"), needs=ADMIN)
+    @answers(RequestCode.GET_BROKER_CONFIG, answer="lines", needs=ADMIN)
     def get_config(self, request: Request[NoFields]) -> tuple[GetBrokerConfigAnswer, bytes]:
         """Every key that is in effect, as lines of `key=value`."""
         version = DataVersion(timestamp=self._config.version.timestamp_ms, counter=self._config.version.counter)

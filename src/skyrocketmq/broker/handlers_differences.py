@@ -70,9 +70,7 @@ class DifferenceHandlers:
             "inconsistentSubscriptionTotal": str(self._differences.reported_count),
         }
 
-    @answers(
-        OwnRequestCode.GET_SUBSCRIPTION_DIFFERENCES, header=ConsumerGroupHeader, answer=DifferenceReport, needs=ADMIN
-    )
+    @answers(OwnRequestCode.GET_SUBSCRIPTION_DIFFERENCES, needs=ADMIN)
     def list_differences(self, request: Request[ConsumerGroupHeader]) -> DifferenceReport:
         """Groups whose members subscribe to different things; of one group, if the request names one."""
         group = request.header.consumer_group

@@ -50,7 +50,7 @@ class GroupHandlers:
         self._offsets = offsets
         self._clock = clock
 
-    @answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=SubscriptionGroupConfig, needs=ADMIN)
+    @answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, needs=ADMIN)
     async def put_group(self, request: BodyRequest[SubscriptionGroupConfig]) -> None:
         """Make or change a consumer group."""
         master_only(self._config.current, "change a consumer group")
@@ -68,7 +68,7 @@ class GroupHandlers:
         logger.info("group updated", extra={"group": group.group_name, "by": request.connection.peer})
         await change_saved(self._groups_file, f"group {group.group_name}")
 
-    @answers(RequestCode.DELETE_SUBSCRIPTIONGROUP, header=DeleteSubscriptionGroupHeader, needs=ADMIN)
+    @answers(RequestCode.DELETE_SUBSCRIPTIONGROUP, needs=ADMIN)
     async def delete_group(self, request: Request[DeleteSubscriptionGroupHeader]) -> None:
         """Delete a consumer group, with or without its offsets. Deleting an unknown group succeeds."""
         master_only(self._config.current, "delete a consumer group")
@@ -86,12 +86,7 @@ class GroupHandlers:
         )
         return await joined_in_slices(body_parts(table), self._clock)
 
-    @answers(
-        RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
-        header=GroupHeader,
-        answer=SubscriptionGroupConfig,
-        needs=member_of("group"),
-    )
+    @answers(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, needs=member_of("group"))
     def show_group(self, request: Request[GroupHeader]) -> SubscriptionGroupConfig:
         """One consumer group, as administration tools of release 5 ask for it. To ask is not to make it."""
         name = request.required(request.header.group, "group")

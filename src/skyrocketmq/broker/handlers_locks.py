@@ -47,14 +47,12 @@ class LockHandlers:
         self._clock = clock
         self._expiring = Backlog(clock)
 
-    @answers(
-        RequestCode.LOCK_BATCH_MQ, body=QueueLockRequest, answer=LockedQueues, needs=named_in(QueueLockRequest, _needs)
-    )
+    @answers(RequestCode.LOCK_BATCH_MQ, answer=LockedQueues, needs=named_in(QueueLockRequest, _needs))
     def lock_queues(self, request: BodyRequest[QueueLockRequest]) -> Frame | Awaitable[Frame]:
         """Lock queues for a consumer that reads in order, or renew its locks."""
         return in_slices(self._lock(request), self._clock)
 
-    @answers(RequestCode.UNLOCK_BATCH_MQ, body=QueueLockRequest, needs=named_in(QueueLockRequest, _needs))
+    @answers(RequestCode.UNLOCK_BATCH_MQ, needs=named_in(QueueLockRequest, _needs))
     def unlock_queues(self, request: BodyRequest[QueueLockRequest]) -> Frame | Awaitable[Frame]:
         """Give locked queues back."""
         return in_slices(self._unlock(request), self._clock)

@@ -52,12 +52,7 @@ class OffsetHandlers:
 
     # -- groups
 
-    @answers(
-        RequestCode.QUERY_CONSUMER_OFFSET,
-        header=QueryConsumerOffsetHeader,
-        answer=OffsetAnswer,
-        needs=reads("topic", "consumerGroup"),
-    )
+    @answers(RequestCode.QUERY_CONSUMER_OFFSET, needs=reads("topic", "consumerGroup"))
     def find_offset(self, request: Request[QueryConsumerOffsetHeader]) -> OffsetAnswer:
         """How far a group is in a queue. A group that never said so starts where a young queue begins."""
         group = request.required(request.header.consumer_group, "consumerGroup")
@@ -78,12 +73,7 @@ class OffsetHandlers:
         is_first_cold = min_offset <= begin and self._store.is_far_behind(topic, queue_id, max(min_offset, 0))
         return young_queue_start(begin=begin, min_offset=min_offset, is_first_cold=is_first_cold)
 
-    @answers(
-        RequestCode.UPDATE_CONSUMER_OFFSET,
-        header=UpdateConsumerOffsetHeader,
-        answer=OffsetAnswer,
-        needs=reads("topic", "consumerGroup"),
-    )
+    @answers(RequestCode.UPDATE_CONSUMER_OFFSET, needs=reads("topic", "consumerGroup"))
     def commit_offset(self, request: Request[UpdateConsumerOffsetHeader]) -> OffsetAnswer | None:
         """How far a group is now; taken as it is said, unless it was said of another log.
 
@@ -117,7 +107,7 @@ class OffsetHandlers:
         parts = body_parts(ConsumerOffsetTable(offset_table=self._offsets.live_table()), standard_json=True)
         return request.frame.reply(ext={KNOWS_AGES_FIELD: "true"}, body=await joined_in_slices(parts, self._clock))
 
-    @answers(RequestCode.GET_ALL_DELAY_OFFSET, answer=DelayOffsetTable, needs=ADMIN)
+    @answers(RequestCode.GET_ALL_DELAY_OFFSET, needs=ADMIN)
     async def list_delay_offsets(self, request: Request[NoFields]) -> DelayOffsetTable:
         """How far delayed messages are delivered, for slaves: what the file holds."""
         table = await self._disk.run(self._delay_offsets_file.load, lambda data: decode_body(DelayOffsetTable, data))
@@ -125,28 +115,24 @@ class OffsetHandlers:
 
     # -- queues
 
-    @answers(
-        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header=SearchOffsetHeader, answer=OffsetAnswer, needs=uses("topic")
-    )
+    @answers(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, needs=uses("topic"))
     async def search_by_time(self, request: Request[SearchOffsetHeader]) -> OffsetAnswer:
         """The offset of the message of a queue that was stored at a time, or nearest to it."""
         topic, queue_id = _queue(request)
         timestamp_ms = request.required(request.header.timestamp, "timestamp")
         return OffsetAnswer(offset=await self._store.offset_by_time(topic, queue_id, timestamp_ms))
 
-    @answers(RequestCode.GET_MAX_OFFSET, header=QueueHeader, answer=OffsetAnswer, needs=uses("topic"))
+    @answers(RequestCode.GET_MAX_OFFSET, needs=uses("topic"))
     def max_offset(self, request: Request[QueueHeader]) -> OffsetAnswer:
         """The offset that the next message of a queue will have."""
         return OffsetAnswer(offset=self._store.max_offset(*_queue(request)))
 
-    @answers(RequestCode.GET_MIN_OFFSET, header=QueueHeader, answer=OffsetAnswer, needs=uses("topic"))
+    @answers(RequestCode.GET_MIN_OFFSET, needs=uses("topic"))
     def min_offset(self, request: Request[QueueHeader]) -> OffsetAnswer:
         """The offset of the oldest message of a queue that is still kept."""
         return OffsetAnswer(offset=self._store.min_offset(*_queue(request)))
 
-    @answers(
-        RequestCode.GET_EARLIEST_MSG_STORETIME, header=QueueHeader, answer=EarliestStoreTimeAnswer, needs=uses("topic")
-    )
+    @answers(RequestCode.GET_EARLIEST_MSG_STORETIME, needs=uses("topic"))
     async def earliest_time(self, request: Request[QueueHeader]) -> EarliestStoreTimeAnswer:
         """When the oldest message of a queue was stored; -1 if it has none."""
         return EarliestStoreTimeAnswer(timestamp=await self._store.earliest_time(*_queue(request)))

@@ -82,12 +82,7 @@ class ProgressHandlers:
 
     # -- how far groups are
 
-    @answers(
-        RequestCode.GET_CONSUME_STATS,
-        header=GetConsumeStatsHeader,
-        answer=ConsumeStats,
-        needs=reads("topic", "consumerGroup"),
-    )
+    @answers(RequestCode.GET_CONSUME_STATS, answer=ConsumeStats, needs=reads("topic", "consumerGroup"))
     async def consume_stats(self, request: Request[GetConsumeStatsHeader]) -> bytes:
         """How far a group is, in one topic or in all that it has an offset for."""
         header = request.header
@@ -101,9 +96,7 @@ class ProgressHandlers:
                 tps += self._statistics.group_tps(topic=topic, group=group)
         return await self._body(ConsumeStats(consume_tps=tps, offset_table=table))
 
-    @answers(
-        RequestCode.GET_BROKER_CONSUME_STATS, header=GetBrokerConsumeStatsHeader, answer=ConsumeStatsList, needs=ADMIN
-    )
+    @answers(RequestCode.GET_BROKER_CONSUME_STATS, answer=ConsumeStatsList, needs=ADMIN)
     async def all_consume_stats(self, request: Request[GetBrokerConsumeStatsHeader]) -> bytes:
         """How far all groups are, each in all of its topics; or in those that are consumed in order."""
         is_order = request.header.is_order
@@ -161,12 +154,7 @@ class ProgressHandlers:
             await self._turns.let_others()
         return table
 
-    @answers(
-        RequestCode.QUERY_CONSUME_TIME_SPAN,
-        header=TopicOfGroupHeader,
-        answer=ConsumeTimeSpans,
-        needs=reads("topic", "group"),
-    )
+    @answers(RequestCode.QUERY_CONSUME_TIME_SPAN, answer=ConsumeTimeSpans, needs=reads("topic", "group"))
     async def consume_time_spans(self, request: Request[TopicOfGroupHeader]) -> bytes:
         """When a queue's oldest and newest messages were stored, when the group's last one, and how late it is."""
         topic, group = _topic_of_group(request)
@@ -203,9 +191,7 @@ class ProgressHandlers:
 
     # -- one group's offsets for another
 
-    @answers(
-        RequestCode.CLONE_GROUP_OFFSET, header=CloneGroupOffsetHeader, needs=reads("topic", "srcGroup", "destGroup")
-    )
+    @answers(RequestCode.CLONE_GROUP_OFFSET, needs=reads("topic", "srcGroup", "destGroup"))
     def clone_offsets(self, request: Request[CloneGroupOffsetHeader]) -> None:
         """Give a group the offsets of another, in one topic or in all that the other has offsets for.
 
@@ -226,7 +212,7 @@ class ProgressHandlers:
                 "offsets cloned", extra={"from": source, "to": target, "topic": topic, "queues": len(queues), "by": by}
             )
 
-    @answers(RequestCode.QUERY_CORRECTION_OFFSET, header=CorrectionOffsetHeader, answer=CorrectionOffsets, needs=ADMIN)
+    @answers(RequestCode.QUERY_CORRECTION_OFFSET, needs=ADMIN)
     def correction_offsets(self, request: Request[CorrectionOffsetHeader]) -> CorrectionOffsets:
         """For each queue of a topic the smallest offset among groups, those to be left out apart.
 
@@ -252,18 +238,13 @@ class ProgressHandlers:
 
     # -- what groups read
 
-    @answers(RequestCode.QUERY_TOPICS_BY_CONSUMER, header=GroupHeader, answer=TopicList, needs=member_of("group"))
+    @answers(RequestCode.QUERY_TOPICS_BY_CONSUMER, needs=member_of("group"))
     def topics_of_group(self, request: Request[GroupHeader]) -> TopicList:
         """The topics that a group has read."""
         group = request.required(request.header.group, "group")
         return TopicList(broker_addr=self._identity.address, topic_list=tuple(self._offsets.topics_of(group)))
 
-    @answers(
-        RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
-        header=TopicOfGroupHeader,
-        answer=GroupSubscription,
-        needs=reads("topic", "group"),
-    )
+    @answers(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, needs=reads("topic", "group"))
     def subscription_of_group(self, request: Request[TopicOfGroupHeader]) -> GroupSubscription:
         """What a group subscribes to of a topic now."""
         topic, group = _topic_of_group(request)

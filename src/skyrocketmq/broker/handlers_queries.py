@@ -6,8 +6,6 @@ queues do: it says so (`anyRecord`), and where access is controlled, whoever say
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from skyrocketmq.broker.access import AccessControl
 from skyrocketmq.broker.access_rules import SIGNATURE, reads
 from skyrocketmq.broker.pull_filters import record_topic
@@ -34,12 +32,7 @@ class QueryHandlers:
         self._access = access
         self._store = store
 
-    @answers(
-        RequestCode.QUERY_MESSAGE,
-        header=QueryMessageHeader,
-        answer=(QueryMessageAnswer, "records"),
-        needs=reads("topic"),
-    )
+    @answers(RequestCode.QUERY_MESSAGE, answer="records", needs=reads("topic"))
     async def query_message(self, request: Request[QueryMessageHeader]) -> Frame | tuple[QueryMessageAnswer, bytes]:
         """Find messages by key."""
         header = request.header
@@ -67,9 +60,9 @@ class QueryHandlers:
                 remark=f"no message of topic {header.topic} with key {header.key} in that time",
                 ext=encode_header(answer),
             )
-        return answer, _joined(records)
+        return answer, b"".join(records)
 
-    @answers(RequestCode.VIEW_MESSAGE_BY_ID, header=ViewMessageHeader, answer="record", needs=SIGNATURE)
+    @answers(RequestCode.VIEW_MESSAGE_BY_ID, answer="record", needs=SIGNATURE)
     async def view_message(self, request: Request[ViewMessageHeader]) -> bytes:
         """Read the message at a place in the log."""
         header, frame, connection = request.header, request.frame, request.connection
@@ -88,7 +81,3 @@ class QueryHandlers:
         if self._access is not None:
             self._access.check_message(frame, connection, record_topic(record))
         return bytes(record)
-
-
-def _joined(records: Sequence[bytes | memoryview]) -> bytes:
-    return b"".join(records)

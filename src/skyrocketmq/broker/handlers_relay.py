@@ -88,12 +88,7 @@ class RelayHandlers:
 
     # -- offsets
 
-    @answers(
-        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
-        header=ResetOffsetHeader,
-        answer=ResetOffsets,
-        needs=reads("topic", "group"),
-    )
+    @answers(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, needs=reads("topic", "group"))
     async def reset_offsets(self, request: Request[ResetOffsetHeader]) -> ResetOffsets:
         """Tell every member of a group to go on where a topic was at a time, or at its end.
 
@@ -150,12 +145,7 @@ class RelayHandlers:
             await self._turns.let_others()
         return table
 
-    @answers(
-        RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
-        header=ConsumerStatusHeader,
-        answer=ConsumerStatus,
-        needs=reads("topic", "group"),
-    )
+    @answers(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, needs=reads("topic", "group"))
     async def consumer_status(self, request: Request[ConsumerStatusHeader]) -> ConsumerStatus:
         """How far each member of a group is, or one of them, as they say themselves. The silent are left out."""
         header = request.header
@@ -177,22 +167,12 @@ class RelayHandlers:
 
     # -- passed on as they are
 
-    @answers(
-        RequestCode.GET_CONSUMER_RUNNING_INFO,
-        header=ConsumerRunningInfoHeader,
-        answer=ConsumerRunningInfo,
-        needs=member_of("consumerGroup"),
-    )
+    @answers(RequestCode.GET_CONSUMER_RUNNING_INFO, answer=ConsumerRunningInfo, needs=member_of("consumerGroup"))
     async def running_info(self, request: Request[ConsumerRunningInfoHeader]) -> Frame:
         """How one consumer is doing; its answer is the answer."""
         return await self._relay(request.frame, self._member(request), ext={}, body=request.frame.body)
 
-    @answers(
-        RequestCode.CONSUME_MESSAGE_DIRECTLY,
-        header=ConsumeMessageDirectlyHeader,
-        answer=ConsumeMessageDirectlyResult,
-        needs=ADMIN,
-    )
+    @answers(RequestCode.CONSUME_MESSAGE_DIRECTLY, answer=ConsumeMessageDirectlyResult, needs=ADMIN)
     async def consume_directly(self, request: Request[ConsumeMessageDirectlyHeader]) -> Frame:
         """Let one consumer handle one message now, and say how it went; no offset is changed by that."""
         member = self._member(request)

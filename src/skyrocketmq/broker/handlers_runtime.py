@@ -47,7 +47,7 @@ class RuntimeHandlers:
         self._more_figures = more_figures
         self._disk = disk
 
-    @answers(RequestCode.GET_BROKER_RUNTIME_INFO, answer=KvTable, needs=SIGNATURE)
+    @answers(RequestCode.GET_BROKER_RUNTIME_INFO, needs=SIGNATURE)
     async def runtime_info(self, request: Request[NoFields]) -> KvTable:
         """Every figure of the running broker, as text."""
         table = {
@@ -63,7 +63,7 @@ class RuntimeHandlers:
         }
         return KvTable(table=table)
 
-    @answers(RequestCode.VIEW_BROKER_STATS_DATA, header=BrokerStatsHeader, answer=BrokerStats, needs=ADMIN)
+    @answers(RequestCode.VIEW_BROKER_STATS_DATA, needs=ADMIN)
     def view_statistics(self, request: Request[BrokerStatsHeader]) -> BrokerStats:
         """One statistic of one topic, group or queue, over the last minute, hour and day."""
         name = request.required(request.header.stats_name, "statsName")

@@ -65,7 +65,7 @@ class TopicHandlers:
 
     # -- changes
 
-    @answers(RequestCode.UPDATE_AND_CREATE_TOPIC, header=CreateTopicHeader, needs=ADMIN)
+    @answers(RequestCode.UPDATE_AND_CREATE_TOPIC, needs=ADMIN)
     async def put_topic(self, request: Request[CreateTopicHeader]) -> None:
         """Make or change a topic. Whether it is ordered is not decided here, whatever the request says."""
         header = request.header
@@ -84,7 +84,7 @@ class TopicHandlers:
         if not await self._registrar.announced():
             logger.warning("not every name server has heard of the topic yet", extra={"topic": name})
 
-    @answers(RequestCode.DELETE_TOPIC_IN_BROKER, header=TopicHeader, needs=ADMIN)
+    @answers(RequestCode.DELETE_TOPIC_IN_BROKER, needs=ADMIN)
     async def delete_topic(self, request: Request[TopicHeader]) -> None:
         """Delete a topic with its queues. Deleting an unknown topic succeeds; name servers are not told.
 
@@ -118,7 +118,7 @@ class TopicHandlers:
         table = TopicConfigTable(data_version=self._topics.data_version, topic_config_table=self._topics.table())
         return await joined_in_slices(body_parts(table), self._clock)
 
-    @answers(RequestCode.GET_TOPIC_CONFIG, header=TopicHeader, answer=TopicConfig, needs=uses("topic"))
+    @answers(RequestCode.GET_TOPIC_CONFIG, needs=uses("topic"))
     def show_topic(self, request: Request[TopicHeader]) -> TopicConfig:
         """One topic, as administration tools of release 5 ask for it."""
         name = request.required(request.header.topic, "topic")
@@ -127,19 +127,19 @@ class TopicHandlers:
             raise no_such_topic(name, self._config.current.broker_name)
         return topic
 
-    @answers(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, answer=TopicList, needs=SIGNATURE)
+    @answers(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, needs=SIGNATURE)
     def list_system_topics(self, request: Request[NoFields]) -> TopicList:
         """The topics that are the broker's own."""
         return TopicList(topic_list=tuple(self._topics.system_topics()))
 
-    @answers(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header=TopicHeader, answer=GroupList, needs=uses("topic"))
+    @answers(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, needs=uses("topic"))
     def list_groups_of_topic(self, request: Request[TopicHeader]) -> GroupList:
         """Who consumes a topic: the groups that subscribe to it now, and those that have read it before."""
         topic = request.required(request.header.topic, "topic")
         groups = dict.fromkeys([*self._consumers.groups_on(topic), *self._offsets.groups_of(topic)])
         return GroupList(group_list=tuple(groups))
 
-    @answers(RequestCode.GET_TOPIC_STATS_INFO, header=TopicHeader, answer=TopicStats, needs=uses("topic"))
+    @answers(RequestCode.GET_TOPIC_STATS_INFO, answer=TopicStats, needs=uses("topic"))
     async def topic_stats(self, request: Request[TopicHeader]) -> bytes:
         """The bounds of every queue that can be written to, and when its newest message was stored."""
         name = request.required(request.header.topic, "topic")

@@ -162,7 +162,7 @@ class TransactionHandlers:
 
     # -------------------------------------------------------------------------------------------------------- resuming
 
-    @answers(RequestCode.RESUME_CHECK_HALF_MESSAGE, header=ResumeCheckHalfMessageHeader, needs=ADMIN)
+    @answers(RequestCode.RESUME_CHECK_HALF_MESSAGE, needs=ADMIN)
     async def resume(self, request: Request[ResumeCheckHalfMessageHeader]) -> None:
         """Ask again about a half message that was given up, as often as about a new one."""
         master_only(self._config.current, "resume a transaction")

@@ -85,7 +85,7 @@ class SendBackHandler:
         self._known = hand_backs
         self._chance = chance or SystemChance()
 
-    @answers(RequestCode.CONSUMER_SEND_MSG_BACK, header=SendBackHeader, needs=member_of("group"))
+    @answers(RequestCode.CONSUMER_SEND_MSG_BACK, needs=member_of("group"))
     def send_back(self, request: Request[SendBackHeader]) -> Awaitable[Frame] | None:
         """Take a message back for another try, later."""
         header = request.header

@@ -71,7 +71,6 @@ class NameServerHandlers:
 
     @answers(
         RequestCode.REGISTER_BROKER,
-        header=headers.RegisterBrokerHeader,
         body="registration",
         answer=(headers.RegisterBrokerAnswer, KvTable),
         needs=Needs.CHANGING,
@@ -154,7 +153,7 @@ class NameServerHandlers:
             self._order_body = (table, text)
         return self._order_body[1]
 
-    @answers(RequestCode.UNREGISTER_BROKER, header=headers.UnregisterBrokerHeader, needs=Needs.CHANGING)
+    @answers(RequestCode.UNREGISTER_BROKER, needs=Needs.CHANGING)
     def unregister_broker(self, request: Request[headers.UnregisterBrokerHeader]) -> Frame | Awaitable[Frame]:
         """A broker goes."""
         broker = _identity(request.header, request.frame.code)
@@ -170,13 +169,7 @@ class NameServerHandlers:
             yield
         return frame.reply()
 
-    @answers(
-        RequestCode.QUERY_DATA_VERSION,
-        header=headers.QueryDataVersionHeader,
-        body=DataVersion,
-        answer=(headers.QueryDataVersionAnswer, DataVersion),
-        needs=Needs.CHANGING,
-    )
+    @answers(RequestCode.QUERY_DATA_VERSION, body=DataVersion, needs=Needs.CHANGING)
     def query_data_version(
         self, request: Request[headers.QueryDataVersionHeader]
     ) -> tuple[headers.QueryDataVersionAnswer, DataVersion | bytes]:
@@ -192,12 +185,7 @@ class NameServerHandlers:
             self._tables.touch(broker.address, now_s=self._clock.monotonic())
         return headers.QueryDataVersionAnswer(changed=is_changed), b"" if stored is None else stored
 
-    @answers(
-        RequestCode.WIPE_WRITE_PERM_OF_BROKER,
-        header=headers.BrokerNameHeader,
-        answer=headers.WipeWritePermAnswer,
-        needs=Needs.CHANGING,
-    )
+    @answers(RequestCode.WIPE_WRITE_PERM_OF_BROKER, answer=headers.WipeWritePermAnswer, needs=Needs.CHANGING)
     def wipe_write_permission(self, request: Request[headers.BrokerNameHeader]) -> Frame | Awaitable[Frame]:
         """No more writing to a broker."""
         return in_slices(self._wipe(request), self._clock)
@@ -208,12 +196,7 @@ class NameServerHandlers:
         logger.info("write permission wiped", extra={"broker": name, "topics": count, "by": request.connection.peer})
         return request.frame.reply(ext=encode_header(headers.WipeWritePermAnswer(wipe_topic_count=count)))
 
-    @answers(
-        RequestCode.ADD_WRITE_PERM_OF_BROKER,
-        header=headers.BrokerNameHeader,
-        answer=headers.AddWritePermAnswer,
-        needs=Needs.CHANGING,
-    )
+    @answers(RequestCode.ADD_WRITE_PERM_OF_BROKER, answer=headers.AddWritePermAnswer, needs=Needs.CHANGING)
     def add_write_permission(self, request: Request[headers.BrokerNameHeader]) -> Frame | Awaitable[Frame]:
         """Writing to a broker again."""
         return in_slices(self._add(request), self._clock)
@@ -226,9 +209,7 @@ class NameServerHandlers:
 
     # -- routes and lists
 
-    @answers(
-        RequestCode.GET_ROUTEINFO_BY_TOPIC, header=headers.GetRouteInfoHeader, answer=TopicRoute, needs=Needs.NOTHING
-    )
+    @answers(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer=TopicRoute, needs=Needs.NOTHING)
     def get_route(self, request: Request[headers.GetRouteInfoHeader]) -> Frame | Awaitable[Frame] | bytes:
         """Where a topic is."""
         header, frame = request.header, request.frame
@@ -255,12 +236,7 @@ class NameServerHandlers:
         """All topics."""
         return await self._topic_list(self._tables.topics())
 
-    @answers(
-        RequestCode.GET_TOPICS_BY_CLUSTER,
-        header=headers.GetTopicsByClusterHeader,
-        answer=TopicList,
-        needs=Needs.NOTHING,
-    )
+    @answers(RequestCode.GET_TOPICS_BY_CLUSTER, answer=TopicList, needs=Needs.NOTHING)
     async def get_topics_of_cluster(self, request: Request[headers.GetTopicsByClusterHeader]) -> bytes:
         """The topics of a cluster."""
         cluster = _required(request.header.cluster, "cluster", request.frame.code)
@@ -298,7 +274,7 @@ class NameServerHandlers:
         parts = body_parts(TopicList(broker_addr=broker_address, topic_list=tuple(names)))
         return await joined_in_slices(parts, self._clock)
 
-    @answers(RequestCode.DELETE_TOPIC_IN_NAMESRV, header=headers.DeleteTopicInNamesrvHeader, needs=Needs.CHANGING)
+    @answers(RequestCode.DELETE_TOPIC_IN_NAMESRV, needs=Needs.CHANGING)
     def delete_topic(self, request: Request[headers.DeleteTopicInNamesrvHeader]) -> None:
         """Forget a topic."""
         cluster, by = request.header.cluster_name, request.connection.peer
@@ -308,7 +284,7 @@ class NameServerHandlers:
 
     # -- key-value settings
 
-    @answers(RequestCode.PUT_KV_CONFIG, header=headers.PutKvConfigHeader, needs=Needs.CHANGING)
+    @answers(RequestCode.PUT_KV_CONFIG, needs=Needs.CHANGING)
     async def put_kv_config(self, request: Request[headers.PutKvConfigHeader]) -> None:
         """Keep a value."""
         namespace, key = _namespace_and_key(request)
@@ -319,9 +295,7 @@ class NameServerHandlers:
         by = request.connection.peer
         logger.info("key-value config changed", extra={"namespace": namespace, "key": key, "by": by})
 
-    @answers(
-        RequestCode.GET_KV_CONFIG, header=headers.KvKeyHeader, answer=headers.GetKvConfigAnswer, needs=Needs.NOTHING
-    )
+    @answers(RequestCode.GET_KV_CONFIG, needs=Needs.NOTHING)
     def get_kv_config(self, request: Request[headers.KvKeyHeader]) -> headers.GetKvConfigAnswer | Frame:
         """Read a value."""
         namespace, key = _namespace_and_key(request)
@@ -331,7 +305,7 @@ class NameServerHandlers:
             return request.frame.reply(ResponseCode.QUERY_NOT_FOUND, remark=remark)
         return headers.GetKvConfigAnswer(value=value)
 
-    @answers(RequestCode.DELETE_KV_CONFIG, header=headers.KvKeyHeader, needs=Needs.CHANGING)
+    @answers(RequestCode.DELETE_KV_CONFIG, needs=Needs.CHANGING)
     async def delete_kv_config(self, request: Request[headers.KvKeyHeader]) -> None:
         """Forget a value."""
         namespace, key = _namespace_and_key(request)
@@ -342,7 +316,7 @@ class NameServerHandlers:
         by = request.connection.peer
         logger.info("key-value config deleted", extra={"namespace": namespace, "key": key, "by": by})
 
-    @answers(RequestCode.GET_KVLIST_BY_NAMESPACE, header=headers.KvNamespaceHeader, answer=KvTable, needs=Needs.NOTHING)
+    @answers(RequestCode.GET_KVLIST_BY_NAMESPACE, needs=Needs.NOTHING)
     def get_kv_namespace(self, request: Request[headers.KvNamespaceHeader]) -> KvTable | Frame:
         """Read all values of a namespace."""
         namespace = _required(request.header.namespace, "namespace", request.frame.code)

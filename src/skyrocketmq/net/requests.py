@@ -1,7 +1,7 @@
 """One declaration a request: its code, what it carries, what its answer carries, who may send it, and who answers it.
 
     class OffsetHandlers:
-        @answers(RequestCode.GET_MAX_OFFSET, header=QueueHeader, answer=OffsetAnswer, needs=uses("topic"))
+        @answers(RequestCode.GET_MAX_OFFSET, needs=uses("topic"))
         def max_offset(self, request: Request[QueueHeader]) -> OffsetAnswer:
             \"""The offset that the next message of a queue will have.\"""
 
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from inspect import iscoroutinefunction
-from typing import Any, Generic, TypeAlias, TypeVar, cast, overload
+from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -43,9 +43,9 @@ Answer: TypeAlias = msgspec.Struct | bytes | tuple[Header, msgspec.Struct | byte
 T = TypeVar("T")
 S = TypeVar("S")
 A = TypeVar("A", bound=Answer | Awaitable[Answer])
-H = TypeVar("H", bound=Header)
 H_co = TypeVar("H_co", bound=Header, covariant=True)
 B = TypeVar("B", bound=msgspec.Struct)
+R = TypeVar("R", bound="Request[Any]")
 M = TypeVar("M", bound=Callable[..., Any])
 
 
@@ -96,50 +96,61 @@ class BodyRequest(Request[Header], Generic[B]):
 # ---------------------------------------------------------------------------------------------------------- declaring
 
 
-@overload
 def answers(
-    code: IntEnum, *, needs: object, header: type[H], body: Body = ..., answer: Carried = ...
-) -> Callable[[Callable[[S, Request[H]], A]], Callable[[S, Request[H]], A]]: ...
-@overload
-def answers(
-    code: IntEnum, *, needs: object, body: type[B], answer: Carried = ...
-) -> Callable[[Callable[[S, BodyRequest[B]], A]], Callable[[S, BodyRequest[B]], A]]: ...
-@overload
-def answers(
-    code: IntEnum, *, needs: object, body: str = ..., answer: Carried = ...
-) -> Callable[[Callable[[S, Request[NoFields]], A]], Callable[[S, Request[NoFields]], A]]: ...
-def answers(code: IntEnum, *, needs: object, **more: Any) -> Callable[[M], M]:
-    """Declare that the method answers requests of this code; several may stand above one method.
+    code: IntEnum, *, needs: object, body: Body = "", answer: Carried | None = None
+) -> Callable[[Callable[[S, R], A]], Callable[[S, R], A]]:
+    """Declare that the method answers requests of this code.
 
-    `answer` is what the answer carries: a header, a body, or both.
+    The type of its parameter says what the request carries, and what it returns says what the answer does. `body` and
+    `answer` are for what these types leave open: what bytes are, and what is in a frame.
     """
-    return _declare(code=code, needs=needs, **more)
 
-
-def answers_frames(
-    code: IntEnum, *, needs: object, header: type[Header], body: str = "", answer: Carried = ""
-) -> Callable[[M], M]:
-    """The same for a method that reads its frames itself: a `net.dispatch.Handler`, whose None means no answer."""
-    return _declare(code=code, needs=needs, header=header, body=body, answer=answer, takes_frames=True)
-
-
-def _declare(*, answer: Carried = "", **fields: Any) -> Callable[[M], M]:
-    if isinstance(answer, type) and issubclass(answer, Header):
-        answer = answer, ""
-    header, body = answer if isinstance(answer, tuple) else (NoFields, answer)
-
-    def declare(method: M) -> M:
-        meaning = _first_sentence(method.__doc__ or "")
-        declared = Declaration(meaning=meaning, answer=header, answer_body=body, **fields)
-        method.declarations = [declared, *getattr(method, "declarations", ())]  # type: ignore[attr-defined]
-        return method
+    def declare(method: Callable[[S, R], A]) -> Callable[[S, R], A]:
+        hints = get_type_hints(method)
+        returned = hints.pop("return")
+        (request,) = hints.values()
+        (carried,) = get_args(request)
+        header, json = (NoFields, carried) if get_origin(request) is BodyRequest else (carried, body)
+        return _declare(method, (returned, answer), code=code, needs=needs, header=header, body=json)
 
     return declare
 
 
-def _first_sentence(text: str) -> str:
-    sentence = re.split(r"[.?](?:\s|$)", " ".join(text.split()), maxsplit=1)[0]
-    return sentence[:1].lower() + sentence[1:]
+def answers_frames(
+    code: IntEnum, *, needs: object, header: type[Header], body: str = "", answer: Carried | None = None
+) -> Callable[[M], M]:
+    """The same for a method that reads its frames itself: a `net.dispatch.Handler`, whose None means no answer.
+
+    Several may stand above one method.
+    """
+    fields = {"code": code, "needs": needs, "header": header, "body": body, "takes_frames": True}
+    return lambda method: _declare(method, answer, **fields)
+
+
+def _declare(method: M, answer: object, **fields: Any) -> M:
+    header: type[Header] = NoFields
+    body: Body = ""
+    for part in _parts(answer):
+        if isinstance(part, str):
+            body = part
+        elif isinstance(part, type) and issubclass(part, Header):
+            header = part
+        elif isinstance(part, type) and issubclass(part, msgspec.Struct) and part is not Frame:
+            body = part
+    sentence = re.split(r"[.?](?:\s|$)", " ".join((method.__doc__ or "").split()), maxsplit=1)[0]
+    meaning = sentence[:1].lower() + sentence[1:]
+    declared = Declaration(meaning=meaning, answer=header, answer_body=body, **fields)
+    method.declarations = [declared, *getattr(method, "declarations", ())]  # type: ignore[attr-defined]
+    return method
+
+
+def _parts(hint: object) -> Iterator[object]:
+    """The parts of a pair, of a type of pairs, and of a choice of types."""
+    parts = hint if isinstance(hint, tuple) else get_args(hint)
+    if not parts:
+        yield hint
+    for part in parts:
+        yield from _parts(part)
 
 
 # ------------------------------------------------------------------------------------------------------------ deriving

@@ -310,11 +310,13 @@ _to_json = msgspec.json.Encoder().encode
 def _encode_json(frame: Frame) -> bytes:
     # The order of keys is the alphabet's, as Java writes it: equal bytes make captures and tests comparable.
     ext = frame.ext
+    if ext is not None and None in ext.values():
+        ext = {key: value for key, value in ext.items() if value is not None}
     language = _LANGUAGE_NAMES.get(frame.language)
     try:
         return b'{"code":%d,%b"flag":%d,%b"opaque":%d,%b"serializeTypeCurrentRPC":"JSON","version":%d}' % (
             frame.code,
-            b"" if ext is None else b'"extFields":%b,' % _to_json(_without_nulls(ext)),
+            b"" if ext is None else b'"extFields":%b,' % _to_json(ext),
             frame.flag,
             b"" if language is None else b'"language":"%b",' % language,
             frame.opaque,
@@ -323,10 +325,6 @@ def _encode_json(frame: Frame) -> bytes:
         )
     except UnicodeEncodeError:
         return _encode_json(_without_lone_surrogates(frame))
-
-
-def _without_nulls(ext: dict[str, str | None]) -> dict[str, str | None]:
-    return {key: value for key, value in ext.items() if value is not None} if None in ext.values() else ext
 
 
 def _encode_binary(frame: Frame, body_bytes: int) -> bytes:

@@ -17,7 +17,11 @@ from typing import Any
 
 from benchmarks.report import OURS, Better, Report
 from skyrocketmq import hot
+from skyrocketmq.client.outgoing import Outgoing, SendRequest, SendRequests
 from skyrocketmq.hot.form import Unusable, compiled_modules
+from skyrocketmq.model import MessageQueue
+from skyrocketmq.wire.codes import RequestCode
+from skyrocketmq.wire.frames import Frame, encode_frame
 from skyrocketmq.wire.records import encode_record
 
 NAME = "hot"
@@ -166,6 +170,36 @@ def _answer(*, splits: bool) -> Any:
     return prepare
 
 
+# -------------------------------------------------------------------------------------------------------------- sends
+
+
+def _sent(form: Any) -> tuple[Callable[[], object], int]:
+    """A message of 1 KB, in the pieces that a producer has of it."""
+    queue = MessageQueue("TopicTest", "broker-a", 3)
+    properties = "UNIQ_KEY\x017F0000010B2C18B4AAC2000000000000\x02WAIT\x01true\x02TAGS\x01TagA"
+    outgoing = Outgoing(RequestCode.SEND_MESSAGE_V2, "TopicTest", bytes(1024), properties, "")
+    request = SendRequests("group", template="TBW102", template_queue_nums=4, unit_mode=False).request(
+        outgoing, queue, born_ms=1_700_000_000_000
+    )
+    assert isinstance(request, SendRequest)
+    same = request.same
+    pieces = (same.head, same.tail, same.end, 12345, 0, 1_700_000_000_000, 0, properties, outgoing.body)
+    return (lambda: form.encode_send(*pieces)), 1
+
+
+def _answered(form: Any) -> tuple[Callable[[], object], int]:
+    """64 answers in a buffer."""
+    ext: dict[str, str | None] = {
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
+        "msgId": "7F00000100002A9F0000000000012345",
+        "queueId": "3",
+        "queueOffset": "12345",
+    }
+    data = encode_frame(Frame(0, 12345, 1, ext)) * 64
+    return (lambda: form.read_send_answers(data)), 64
+
+
 CASES = [
     Case("cells", "32 cells, records together", "pull", _pull(32)),
     Case("cells", "32 cells, records scattered, gathered", "pull", _pull(32, gap=300, gathers=True)),
@@ -177,4 +211,6 @@ CASES = [
     Case("hashes", "a unique id of 32 characters", "text", _hashed(b"7F0000010B2C18B4AAC2000000000000")),
     Case("records", "32 x 1 KB split", "record", _answer(splits=True)),
     Case("records", "32 x 1 KB read", "record", _answer(splits=False)),
+    Case("sends", "1 KB", "request", _sent),
+    Case("sends", "64 in a buffer", "answer", _answered),
 ]

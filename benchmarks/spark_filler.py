@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from skyrocketmq.client.outgoing import SendFrames, pack_message
+from skyrocketmq.client.outgoing import SendRequests, pack_message
 from skyrocketmq.model import Message, MessageQueue
 from skyrocketmq.model.names import AUTO_CREATE_TOPIC
 from skyrocketmq.spark.cluster import Cluster
@@ -38,7 +38,7 @@ def _fill(namesrv: str, parquet: Path, topic: str) -> None:
     with Cluster((namesrv,), LinkSettings()) as cluster:
         queues = sorted(cluster.writable_queues(topic), key=lambda queue: queue.queue_id)
         columns = [_bodies(path) for path in parquet_files(parquet)]
-        frames = SendFrames("filler", template=AUTO_CREATE_TOPIC, template_queue_nums=4, unit_mode=False)
+        sends = SendRequests("filler", template=AUTO_CREATE_TOPIC, template_queue_nums=4, unit_mode=False)
         ids = UniqueIdGenerator(ip=bytes([127, 0, 0, 1]), process_id=1, constant=1)
         count = 0
         with cluster.connect(queues[0].broker_name, topic) as link:
@@ -48,7 +48,7 @@ def _fill(namesrv: str, parquet: Path, topic: str) -> None:
                 for row in zip(*bodies, strict=True):
                     for queue, body in zip(queues, row, strict=True):
                         outgoing = pack_message(Message(topic, body, tags="TagA"), ids=ids, now_ms=now_ms)
-                        request = frames.frame(outgoing, queue, born_ms=now_ms)
+                        request = sends.request(outgoing, queue, born_ms=now_ms).frame()
                         request.flag |= ONEWAY_BIT
                         requests.append(request)
                 link.send(*requests)

@@ -19,7 +19,7 @@ PAGE = (TESTS.parent / "docs" / "compatibility.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^\| `(\w+)` \| yes.* \| `(\S+)` \|$", PAGE, re.MULTILINE)
 CODES = re.findall(r"^\| (\d+) \| (\w+) \| ([a-z ,]+) \| (.+) \|$", PAGE, re.MULTILINE)
 SHOWN = [(int(code), name, by.strip("`")) for code, name, _, by in CODES if by != "*to come*"]
-WAIT_S = 10.0
+WAIT_S = 30.0
 COMMIT = {"commitOrRollback": "8"}  # without it, the end of a transaction has no answer
 
 

@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 PATIENCE_S: Final = 30.0
 LOOK_EVERY_S: Final = 0.005
+BREATH_TURNS: Final = 50
 
 
 async def until(condition: Callable[[], object], *, seconds: float = PATIENCE_S, what: str = "") -> None:
@@ -33,6 +34,16 @@ def wait_until(condition: Callable[[], object], *, timeout_s: float = PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, _not_within(timeout_s, what or str(condition))
         time.sleep(LOOK_EVERY_S)
+
+
+async def breathe(seconds: float = 0.01) -> None:
+    """Let everything of this loop happen that is on its way: what was written is read, answered, and the answer read.
+
+    Real time alone would not do. A busy machine may take it all at once, and then nobody has had a turn.
+    """
+    await asyncio.sleep(seconds)
+    for _ in range(BREATH_TURNS):
+        await asyncio.sleep(0)
 
 
 async def moving(clock: ManualClock, work: Coroutine[Any, Any, T], *, stride_s: float = 0.5) -> T:

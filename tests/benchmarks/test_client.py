@@ -13,7 +13,6 @@ RATES = ("1,000 in flight, 128 B", "1,000 in flight, 1 KB", "push consumption, 1
 
 @pytest.mark.benchmark
 @pytest.mark.system
-@pytest.mark.timeout(120)
 def test_every_figure_of_our_client_is_measured(tmp_path: Path) -> None:
     rows = run_quick(tmp_path, "--servers", "ours", benchmark="client")
 

@@ -42,7 +42,6 @@ def test_ours_and_every_system_that_can_be_had_are_measured(tmp_path: Path) -> N
 
 @pytest.mark.benchmark
 @pytest.mark.system
-@pytest.mark.timeout(120)
 def test_ours_is_measured_where_no_other_system_is_asked_for(tmp_path: Path) -> None:
     rows = run_quick(tmp_path, "--peers", benchmark="peers")
 

@@ -26,9 +26,10 @@ from tests.broker.requests import TOPIC, properties_text, pull_frame, send_frame
 from tests.broker.support import BROKER, CLUSTER
 from tests.store.reader import Content, Record, check_store, read_records
 from tests.store.support import sizes_of
+from tests.waiting import PATIENCE_S
 
 ROOT = Path("/store")
-WAIT_S = 10.0
+WAIT_S = PATIENCE_S
 
 
 # ---------------------------------------------------------------------------------------------------------------- peers

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from skyrocketmq.model.heartbeats import ConsumerData, HeartbeatData
-from skyrocketmq.model.subscriptions import SubscriptionData
+from skyrocketmq.model.tables import SubscriptionData
 from skyrocketmq.wire.bodies import encode_body
 from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import Encoding, Frame

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from skyrocketmq.broker.access_rules import needs_admin
+from skyrocketmq.broker.requests import NEEDS
 from skyrocketmq.model.names import retry_topic
 from skyrocketmq.testing import FaultyDisk, ManualClock
 from skyrocketmq.wire.batches import encode_batch
@@ -360,7 +360,7 @@ ADMIN_CODES += [306, 308, 309, 315, 316, 317, 323, 328, 329]
 async def test_administration_is_for_administrators(code: int) -> None:
     async with guarded_house() as (_, peer):
         for account in ("the-writer", "the-reader", "the-nobody", "numeric1"):
-            assert needs_admin(code)
+            assert NEEDS[code].is_for_admins
             answer = await peer.ask(signed(Frame(code, 1, ext={}), account))
             if answer.code == 3:
                 return  # not answered by this broker at all
@@ -370,8 +370,12 @@ async def test_administration_is_for_administrators(code: int) -> None:
         assert "AclException" not in (answer.remark or "")
 
 
-def test_a_request_that_nobody_thought_of_is_for_administrators() -> None:
-    assert needs_admin(9999)
+async def test_a_request_that_nobody_thought_of_is_for_administrators() -> None:
+    async with guarded_house() as (house, peer):
+        house.broker.parts.main_dispatcher.register(9999, lambda frame, _: frame.reply())
+        for account in ("the-writer", "the-reader", "the-nobody"):
+            await check_refused(peer, signed(Frame(9999, 1, ext={}), account), "administrator")
+        await peer.ok(signed(Frame(9999, 1, ext={}), "the-admin"))
 
 
 # ------------------------------------------------------------------------------------------------------------ files

@@ -14,8 +14,8 @@ from skyrocketmq.model import SubscriptionGroupConfig
 from skyrocketmq.wire.bodies import decode_body
 from skyrocketmq.wire.bodies_tables import KvTable, SubscriptionGroupTable
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
-from tests.broker.desk import ROOT, Desk, open_desk
-from tests.broker.house import open_house
+from tests.broker.desk import Desk, open_desk
+from tests.broker.house import ROOT, open_house
 from tests.broker.support import BROKER
 
 PUT_GROUP = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP

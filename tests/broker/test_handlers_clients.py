@@ -15,16 +15,18 @@ from skyrocketmq.broker.consumer_filters import ConsumerFilters
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.handlers_clients import SCAN_INTERVAL_S, SILENCE_S_MAX, ClientHandlers
 from skyrocketmq.broker.notices import DELAY_S, ChangeNotices
+from skyrocketmq.broker.requests import REQUESTS
 from skyrocketmq.broker.subscription_differences import SubscriptionDifferences
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.filters.bloom import BloomFilter
 from skyrocketmq.model import SubscriptionGroupConfig, TopicConfig
-from skyrocketmq.net import Client, Connection, Dispatcher, Server
+from skyrocketmq.net import BodyRequest, Client, Connection, Dispatcher, Server, register_answers
 from skyrocketmq.net.slices import InOrder
 from skyrocketmq.slices import SLICE_S
 from skyrocketmq.testing import ManualClock
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Encoding, Frame
+from skyrocketmq.wire.headers_codec import NoFields
 from tests.broker.support import holder, until
 
 
@@ -111,7 +113,7 @@ class Broker:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Broker]:
         dispatcher = Dispatcher()
-        self.handlers.register(dispatcher)
+        register_answers(dispatcher, self.handlers)
         async with await Server.start(
             ("127.0.0.1", 0), dispatcher, on_close=self.handlers.connection_closed
         ) as self._server:
@@ -270,9 +272,13 @@ def many_groups(client_id: str = "c", **subscription: object) -> Frame:
     return Frame(RequestCode.HEART_BEAT, 1, body=json.dumps(body).encode())
 
 
+def beat(broker: Broker, frame: Frame, connection: Connection) -> object:
+    return broker.handlers.heartbeat(BodyRequest(REQUESTS[RequestCode.HEART_BEAT], NoFields(), frame, connection))
+
+
 async def test_a_connection_in_many_groups_leaves_them_in_slices() -> None:
     broker, caller = Broker(SlowClock()), cast("Connection", Caller())
-    assert isinstance(reply := broker.handlers.heartbeat(many_groups(), caller), InOrder)
+    assert isinstance(reply := beat(broker, many_groups(), caller), InOrder)
     assert (await reply).code == 0
     assert len(broker.consumers.groups()) == 20
     broker.handlers.connection_closed(caller)
@@ -289,7 +295,7 @@ async def test_of_a_client_that_goes_during_its_heartbeat_nothing_stays(is_after
     broker, caller = Broker(SlowClock(), sql_filter_enable=True), Caller()
     connection = cast("Connection", caller)
     frame = many_groups(subString="a = 1", expressionType="SQL92", subVersion=1)
-    reply = broker.handlers.heartbeat(frame, connection)
+    reply = beat(broker, frame, connection)
     assert isinstance(reply, InOrder)
     answer = asyncio.ensure_future(reply)
     for _ in range(is_after):
@@ -302,8 +308,8 @@ async def test_of_a_client_that_goes_during_its_heartbeat_nothing_stays(is_after
         await broker.clock.settle()
     assert (broker.consumers.groups(), broker.producers.groups()) == ([], [])
     assert all(each.is_dead for topic in ("orders", "refunds", "returns") for each in broker.filters.on(topic))
-    beat = broker.handlers.heartbeat(many_groups("another"), cast("Connection", Caller()))
-    assert (await cast("InOrder", beat)).code == 0
+    another = beat(broker, many_groups("another"), cast("Connection", Caller()))
+    assert (await cast("InOrder", another)).code == 0
     assert broker.differences.all() == [], "nobody is left to differ from"
     broker.handlers.close()
     broker.notices.close()

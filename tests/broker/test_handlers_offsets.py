@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
-from tests.broker.desk import ROOT, Desk, open_desk
+from tests.broker.desk import Desk, open_desk
+from tests.broker.house import ROOT
 
 QUERY = RequestCode.QUERY_CONSUMER_OFFSET
 COMMIT = RequestCode.UPDATE_CONSUMER_OFFSET

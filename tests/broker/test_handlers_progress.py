@@ -13,7 +13,7 @@ from skyrocketmq.wire.bodies import decode_body
 from skyrocketmq.wire.bodies_admin import ConsumeOffsets, ConsumeStats, ConsumeStatsList, ConsumeTimeSpans
 from skyrocketmq.wire.bodies_tables import CorrectionOffsets
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
-from tests.broker.desk import ADDRESS, Desk, open_desk
+from tests.broker.desk import Desk, open_desk
 from tests.broker.support import BROKER, member
 
 COMMIT = RequestCode.UPDATE_CONSUMER_OFFSET
@@ -99,7 +99,7 @@ async def test_how_far_all_groups_are_has_each_group_with_its_topics(desk: Desk)
         0: (2, 5),
         1: (0, 0),
     }
-    assert (found.broker_addr, found.total_diff) == (ADDRESS, 3)
+    assert (found.broker_addr, found.total_diff) == (desk.address, 3)
 
 
 async def test_how_far_all_groups_are_in_topics_with_an_order_leaves_out_the_others(desk: Desk) -> None:
@@ -231,7 +231,7 @@ async def test_an_offset_of_messages_that_are_gone_counts_for_nothing(desk: Desk
 async def test_the_topics_that_a_group_has_read_are_listed(desk: Desk) -> None:
     commit(desk, "g", orders=7, refunds=3)
     answer = await desk.ok(RequestCode.QUERY_TOPICS_BY_CONSUMER, {"group": "g"})
-    assert json.loads(answer.body) == {"brokerAddr": ADDRESS, "topicList": ["orders", "refunds"]}
+    assert json.loads(answer.body) == {"brokerAddr": desk.address, "topicList": ["orders", "refunds"]}
 
 
 async def test_what_a_group_subscribes_to_is_told_while_it_is_there(desk: Desk) -> None:

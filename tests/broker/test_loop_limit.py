@@ -19,9 +19,10 @@ from skyrocketmq.model import DataVersion, SubscriptionGroupConfig, TopicConfig
 from skyrocketmq.net.causes import code_name
 from skyrocketmq.ports import LocalDisk, SystemClock
 from skyrocketmq.wire.batches import encode_batch
-from skyrocketmq.wire.codes import OwnRequestCode, RequestCode
+from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.ids import encode_offset_id
+from skyrocketmq.wire.own_requests import OwnRequestCode
 from tests.broker.house import House, Peer, house_config
 from tests.broker.requests import as_version_1, heartbeat_frame, properties_text, pull_frame, send_frame, subscription
 from tests.loop_limit import LIMIT_S, by_cpu_time, worst_s
@@ -233,7 +234,7 @@ def quick_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
         shutil.rmtree(root)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 async def test_no_request_of_a_large_broker_holds_its_loop(quick_directory: Path) -> None:
     try:
         async with open_large_house(quick_directory) as house:

@@ -18,6 +18,7 @@ from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import Frame
 from tests.broker.house import ROOT, House, Peer, open_house, open_patient_house
 from tests.broker.requests import TOPIC, as_version_1, properties_text, pull_frame, send_frame, unique_id
+from tests.waiting import breathe
 
 LOG = "*/commitlog/*"
 
@@ -47,9 +48,9 @@ async def prepared(house: House, clock: ManualClock) -> Peer:
 
 async def pass_time(clock: ManualClock, seconds: float) -> None:
     """Move the clock, and give sockets their turns on both sides."""
-    await asyncio.sleep(0.005)
+    await breathe(0.005)
     await clock.advance(seconds)
-    await asyncio.sleep(0.005)
+    await breathe(0.005)
 
 
 KINDS = {

@@ -19,10 +19,10 @@ from skyrocketmq.broker.subscription_differences import (
 from skyrocketmq.model import ConsumerData, ConsumeType, HeartbeatData, MessageModel, SubscriptionData
 from skyrocketmq.testing import FaultyDisk, ManualClock
 from skyrocketmq.wire.bodies import decode_body, encode_body
-from skyrocketmq.wire.bodies_differences import DifferenceReport, DifferingFilter
 from skyrocketmq.wire.bodies_tables import KvTable
-from skyrocketmq.wire.codes import OwnRequestCode, RequestCode
+from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.own_requests import DifferenceReport, DifferingFilter, OwnRequestCode
 from tests.broker.house import ROOT, House, Peer, open_house
 
 GRACE_S = 30.0

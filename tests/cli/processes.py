@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from skyrocketmq.wire.frames import Frame, FrameDecoder, encode_frame
+from tests.waiting import PATIENCE_S
 
 BIN = Path(sys.executable).parent
-WAIT_S = 15.0
+WAIT_S = PATIENCE_S
 
 
 class Running:

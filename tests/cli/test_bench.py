@@ -73,7 +73,6 @@ class TestProducer:
         assert "threadCount: 1 " in done.lines[0]
         assert "Send Total: 3000 " in done.lines[-1]
 
-    @pytest.mark.timeout(60)
     def test_every_ten_seconds_it_prints_how_fast_it_is_until_it_is_stopped(self, cluster: Cluster) -> None:
         with running(cluster.command("bench", "producer", "-t", "B3", "-w", "2"), home=cluster.home) as bench:
             for _ in range(3):
@@ -106,7 +105,6 @@ class TestProducer:
 
 @pytest.mark.system
 class TestConsumer:
-    @pytest.mark.timeout(60)
     def test_every_ten_seconds_it_prints_how_many_came_and_how_old_they_were(self, cluster: Cluster) -> None:
         arguments = ["bench", "consumer", "-t", "B5", "-g", "measuring", "-w", "5", "-r", "0.5"]
         with (

@@ -18,7 +18,7 @@ from tests.broker.requests import pull_frame, send_frame
 from tests.cli.processes import BIN, Running, ask, finished, running
 from tests.store.reader import read_records
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.system
 
 SKYROCKETMQ = BIN / "skyrocketmq"
 CONF = """# as Apache ships it

@@ -18,11 +18,12 @@ from skyrocketmq.wire.frames import Frame
 from tests.broker.requests import TOPIC, pull_frame, send_frame
 from tests.cli.processes import BIN, Running, ask, finished, running
 from tests.store.reader import read_records
+from tests.waiting import PATIENCE_S
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.system
 
 SKYROCKETMQ = BIN / "skyrocketmq"
-WAIT_S = 15.0
+WAIT_S = PATIENCE_S
 
 
 def start(data: Path, *options: str) -> list[str | Path]:

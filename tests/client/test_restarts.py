@@ -69,7 +69,6 @@ class Reading:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("orderly", [False, True])
 async def test_ten_restarts_of_a_broker_lose_nothing(two_brokers: Cluster, orderly: bool) -> None:
     two_brokers.create_topic("T", queues=2)
@@ -104,7 +103,6 @@ async def test_ten_restarts_of_a_broker_lose_nothing(two_brokers: Cluster, order
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("orderly", [False, True])
 async def test_connections_that_break_all_the_time_lose_nothing(cluster: Cluster, orderly: bool) -> None:
     cluster.create_topic("T", queues=2)

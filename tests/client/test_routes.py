@@ -24,6 +24,7 @@ from skyrocketmq.testing import ManualClock
 from skyrocketmq.wire.codes import RequestCode
 from tests.client.cluster import until
 from tests.client.scripted import Scripted, open_scripted
+from tests.waiting import breathe
 
 
 def route(*brokers: BrokerData, perm: int = 6, queues: int = 2, order: str | None = None) -> TopicRoute:
@@ -123,10 +124,10 @@ class TestNameServers:
             )
             hanging = next(server for server in scripted.name_servers if server.address == servers.addresses[0])
             hanging.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, lambda frame: None)
-            await servers.get_route("T", timeout_s=0.4)
+            await servers.get_route("T", timeout_s=2)
             await asyncio.sleep(0.2)  # until it could be dialled again
             for _ in range(3):
-                await servers.get_route("T", timeout_s=0.4)
+                await servers.get_route("T", timeout_s=2)
             assert hanging.count(RequestCode.GET_ROUTEINFO_BY_TOPIC) == 1
 
     async def test_a_topic_is_unknown_only_if_all_say_so(self) -> None:
@@ -231,7 +232,7 @@ class TestKeepingFresh:
                 producer._instance.routes.suspect("T")
                 for _ in range(50):
                     await clock.advance(2)
-                    await asyncio.sleep(0.002)
+                    await breathe(0.002)
                 scripted.add_topic("T", brokers=["broker-a"])
                 await _pass_until(clock, lambda: _brokers(producer) == {"broker-a"}, seconds=32)
                 scripted.add_topic("T")
@@ -246,7 +247,7 @@ class TestKeepingFresh:
                 scripted.add_topic("T", brokers=["broker-a", "broker-b"])
                 for _ in range(100):
                     await clock.advance(3)
-                    await asyncio.sleep(0.002)
+                    await breathe(0.002)
                 scripted.add_topic("T", brokers=["broker-a"])
                 await _pass_until(clock, lambda: _brokers(producer) == {"broker-a"}, seconds=32)
                 scripted.add_topic("T", brokers=["broker-a", "broker-b"])
@@ -273,9 +274,7 @@ class TestKeepingFresh:
                 counts = []
                 for _ in range(3):
                     before = _asked(scripted, "T")
-                    for _ in range(60):
-                        await clock.advance(1)
-                        await asyncio.sleep(0.002)
+                    await _pass(clock, 60)
                     counts.append(_asked(scripted, "T") - before)
             assert counts[0] > counts[1] >= counts[2] >= 2
 
@@ -319,7 +318,7 @@ class TestKeepingFresh:
                     await until(lambda: lost.count(RequestCode.HEART_BEAT) == expected)  # noqa: B023
                 scripted.add_topic("T", brokers=["broker-a"])
                 await clock.advance(60)
-                await asyncio.sleep(0.05)
+                await breathe()
                 await clock.advance(30)
                 assert producer._instance is not None
                 assert producer._instance.routes.known_addresses(masters_only=False) == [
@@ -339,14 +338,14 @@ def _asked(scripted: Scripted, topic: str) -> int:
 async def _pass(clock: ManualClock, seconds: int) -> None:
     for _ in range(seconds):
         await clock.advance(1)
-        await asyncio.sleep(0.002)
+        await breathe(0.002)
 
 
 async def _pass_until(clock: ManualClock, condition: Callable[[], bool], *, seconds: int) -> None:
     """Let no more than so many seconds of the clock pass."""
     for _ in range(seconds):
         await clock.advance(1)
-        await asyncio.sleep(0.02)
+        await breathe()
         if condition():
             return
     pytest.fail("what was waited for did not happen")

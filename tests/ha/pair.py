@@ -21,8 +21,11 @@ from skyrocketmq.store import MessageStore
 from skyrocketmq.testing import FaultyDisk, FaultyLink
 from tests.broker.house import ROOT, House, house_config, read_store
 from tests.broker.support import until
+from tests.waiting import PATIENCE_S
 
-MASTER_STORE = {"ha_heartbeat_interval_ms": 200, "ha_idle_timeout_ms": 2000}
+# A busy machine may need seconds for what takes a slave milliseconds: a test that wants it late sets `slaveTimeout`
+# when it is time for that.
+MASTER_STORE = {"ha_heartbeat_interval_ms": 200, "ha_idle_timeout_ms": 2000, "slave_timeout_ms": 30_000}
 
 
 class Member(House):
@@ -91,13 +94,13 @@ class Pair:
         end = self.master.store.log.max_offset
         return all(slave.store.log.whole_offset == end for slave in self.slaves)
 
-    async def caught_up(self, *, seconds: float = 10.0) -> None:
-        await until(self.is_caught_up, seconds=seconds)
+    async def caught_up(self) -> None:
+        await until(self.is_caught_up, seconds=PATIENCE_S)
 
-    async def connected(self, *, seconds: float = 10.0) -> None:
+    async def connected(self) -> None:
         """Every slave is known to the master."""
         replicas = self.master.broker.replication.replicas
-        await until(lambda: len(replicas.slaves) == len(self.slaves), seconds=seconds)
+        await until(lambda: len(replicas.slaves) == len(self.slaves), seconds=PATIENCE_S)
 
     def assert_equal(self) -> None:
         """Each slave's log is its master's, byte for byte, over its range."""

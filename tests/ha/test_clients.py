@@ -8,16 +8,12 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-import pytest
-
 from skyrocketmq import Message, Producer, PushConsumer
 from skyrocketmq.broker import Broker
 from skyrocketmq.config import EMBEDDED_DEFAULTS, load_broker_config
 from skyrocketmq.model import MessageView, TopicConfig
 from tests.broker.support import until
 from tests.client.cluster import Cluster, open_cluster
-
-pytestmark = pytest.mark.timeout(60)
 
 TOPIC, GROUP, QUEUES = "Orders", "billing", 2
 QUICK = {"poll_name_server_interval_s": 0.5, "heartbeat_interval_s": 1.0, "persist_offsets_interval_s": 0.3}

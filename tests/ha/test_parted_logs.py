@@ -94,7 +94,7 @@ async def test_a_master_that_got_its_messages_back_is_followed_again() -> None:
         await pair.master.stop()
         pair.master.memory = complete
         await pair.master.start()
-        await pair.connected(seconds=15)
+        await pair.connected()
         await pair.master.send_many(10)
         await pair.caught_up()
         pair.assert_equal()

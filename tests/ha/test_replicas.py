@@ -91,3 +91,33 @@ async def test_a_sender_hears_when_its_time_is_over_and_later_ones_wait_on() -> 
     assert told[1:] == [(200, PutStatus.PUT_OK)]
     await clock.advance(10)
     assert clock.timer_count == 0
+
+
+async def test_a_shorter_time_counts_at_once_for_those_who_wait_and_those_who_come() -> None:
+    told: list[PutStatus] = []
+    clock = ManualClock()
+    some = replicas(clock)
+    some.report("a", 0)
+    some.when_replicated(100, told.append)
+    some.timeout_ms = 200
+    some.when_replicated(200, told.append)
+    await clock.advance(0.19)
+    assert told == []
+    await clock.advance(0.02)
+    assert told == [PutStatus.FLUSH_SLAVE_TIMEOUT] * 2
+    some.close()
+
+
+async def test_a_longer_time_counts_for_those_who_come() -> None:
+    told: list[PutStatus] = []
+    clock = ManualClock()
+    some = replicas(clock)
+    some.report("a", 0)
+    some.when_replicated(100, told.append)
+    some.timeout_ms = 60_000
+    some.when_replicated(200, told.append)
+    await clock.advance(3.1)
+    assert told == [PutStatus.FLUSH_SLAVE_TIMEOUT]
+    some.report("a", 200)
+    assert told == [PutStatus.FLUSH_SLAVE_TIMEOUT, PutStatus.PUT_OK]
+    some.close()

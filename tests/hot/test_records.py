@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skyrocketmq.errors import ProtocolError
 from skyrocketmq.model.message import MessageView
-from skyrocketmq.model.queues import MessageQueue
+from skyrocketmq.model.tables import MessageQueue
 from skyrocketmq.wire import records as wire_records
 from skyrocketmq.wire.pulled_records import PulledRecords
 from tests.hot.forms import compiled_form, forms_of, plain_form

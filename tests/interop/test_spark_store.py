@@ -16,7 +16,7 @@ from tests.spark.jobs.audited import first_pass
 from tests.spark.stores import read_rows
 from tests.store.reader import Record, Sizes, read_log
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 TOPIC = "Exchange"
 QUEUES = 4

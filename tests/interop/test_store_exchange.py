@@ -21,7 +21,7 @@ from tests.interop.driver import Driver, Queue, message
 from tests.interop.exchange import SIZES, apaches_broker_on
 from tests.store.reader import Content, check_index, check_queues, read_log, read_queues, read_record
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 TOPIC = "Exchange"
 QUEUES = 4

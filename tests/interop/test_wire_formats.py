@@ -20,7 +20,7 @@ from tests.wire.test_bodies import EXAMPLES
 from tests.wire.test_frames import json_frame
 from tests.wire.test_headers import ANSWERS, REQUESTS
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.interop
 
 COMMON = "org.apache.rocketmq.common"
 BODY = f"{COMMON}.protocol.body"

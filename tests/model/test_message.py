@@ -15,7 +15,7 @@ from skyrocketmq.model.flags import TransactionType
 from skyrocketmq.model.message import Message, MessageView
 from skyrocketmq.model.offsets import LogOffset, QueueOffset
 from skyrocketmq.model.properties import RESERVED
-from skyrocketmq.model.queues import MessageQueue
+from skyrocketmq.model.tables import MessageQueue
 
 
 def test_a_message_keeps_what_it_was_made_of() -> None:

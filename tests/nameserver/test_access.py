@@ -13,8 +13,9 @@ import pytest
 
 from skyrocketmq.access import WATCH_INTERVAL_S
 from skyrocketmq.nameserver import NameServer
-from skyrocketmq.nameserver.access import PROBE_S
-from skyrocketmq.net import Client, Connection
+from skyrocketmq.nameserver.access import PROBE_S, Needs
+from skyrocketmq.nameserver.handlers import NameServerHandlers
+from skyrocketmq.net import Client, Connection, declared_by
 from skyrocketmq.ports import TcpLink
 from skyrocketmq.testing import ManualClock
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
@@ -49,6 +50,27 @@ READS: list[tuple[int, dict[str, str | None]]] = [
     (RequestCode.GET_BROKER_CLUSTER_INFO, {}),
     (RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {}),
 ]
+
+
+# Written down apart from the declarations: who may do what changes only on purpose.
+FOR_EVERYBODY = {101, 105, 106, 206, 219, 224, 304, 311, 312, 313}
+FOR_SOME = {100, 102, 103, 104, 205, 216, 318, 319, 322, 327}
+
+
+def test_who_may_send_each_request_is_what_is_written_down_here() -> None:
+    declared = declared_by(NameServerHandlers)
+    assert {code for code, each in declared.items() if each.needs is Needs.NOTHING} == FOR_EVERYBODY
+    assert {code for code, each in declared.items() if each.needs is Needs.CHANGING} == FOR_SOME
+    assert all(each.meaning for each in declared.values())
+
+
+async def test_a_request_that_nobody_thought_of_is_a_change(tmp_path: Path) -> None:
+    async with name_server(tmp_path, changes_allowed_from="10.9.9.9") as server:
+        assert set(server.dispatcher.codes) == FOR_EVERYBODY | FOR_SOME
+        server.dispatcher.register(9999, lambda frame, _: frame.reply())
+        async with Client() as client:
+            answer = await client.request(server.address, Frame(9999), 3)
+            assert (answer.code, "changesAllowedFrom" in (answer.remark or "")) == (1, True)
 
 
 class SourceLink(TcpLink):

@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from skyrocketmq.config import NamesrvConfig
 from skyrocketmq.model import DataVersion, TopicConfig
 from skyrocketmq.nameserver import NameServer
@@ -94,7 +92,6 @@ async def _longest_turn_s(is_done: Callable[[], bool]) -> float:
     return longest_s
 
 
-@pytest.mark.timeout(60)
 async def test_nothing_about_the_largest_broker_holds_the_loop(tmp_path: Path) -> None:
     """One with as many topics as a registration may have: its permissions, its good-bye, and the end of its
     connection."""
@@ -136,7 +133,6 @@ async def test_nothing_about_the_largest_broker_holds_the_loop(tmp_path: Path) -
     assert slow == {}
 
 
-@pytest.mark.timeout(60)
 async def test_no_request_of_a_large_name_server_holds_its_loop(tmp_path: Path) -> None:
     config = NamesrvConfig(kv_config_path=tmp_path / "kv.json", config_store_path=tmp_path / "namesrv.properties")
     slow: dict[str, str] = {}

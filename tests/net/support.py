@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 from skyrocketmq.net import Connection, Dispatcher, Server
 from skyrocketmq.wire.frames import Frame, FrameDecoder, encode_frame
+from tests.waiting import PATIENCE_S
 from tests.waiting import until as until
 
 ECHO = 1001
@@ -85,7 +86,7 @@ class RawPeer:
 
     async def receive(self) -> Frame:
         """The next frame that the other end sends."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while not self._frames:
                 data = await self.reader.read(262_144)
                 if not data:
@@ -94,9 +95,9 @@ class RawPeer:
         return self._frames.pop(0)
 
     async def is_hung_up(self) -> bool:
-        """Read until the other end closes; False if it does not within a few seconds."""
+        """Read until the other end closes; False if it does not in time."""
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_S):
                 while await self.reader.read(262_144):
                     pass
             return True

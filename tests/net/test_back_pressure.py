@@ -11,6 +11,7 @@ from skyrocketmq.net import Client, ClientOptions, Pause, Server, ServerOptions
 from skyrocketmq.testing import Direction, FaultyLink, ManualClock
 from skyrocketmq.wire.frames import Frame
 from tests.net.support import BIG, ECHO, LOOPBACK, SLOW, EchoService, RawPeer, address_of, raw_peer, until
+from tests.waiting import breathe
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -137,7 +138,7 @@ async def test_senders_wait_while_the_peer_is_slow_and_go_on_in_turn() -> None:
             asyncio.create_task(client.request(address_of(server), Frame(ECHO, body=bytes(100 * KIB)), 10))
             for _ in range(50)
         ]
-        await asyncio.sleep(0.05)
+        await breathe()
         assert connection.is_full
         assert connection.unsent_bytes < 600 * KIB  # and not 5 MB
         with pytest.raises(TooManyRequests, match="not sent"):
@@ -198,10 +199,9 @@ async def test_a_client_goes_on_reading_while_it_cannot_write() -> None:
         await until(lambda: service.slow_count == 1)
         link.stall(Direction.OUT)
         large = asyncio.create_task(client.request(address_of(server), Frame(ECHO, body=bytes(20 * KIB)), 10))
-        await asyncio.sleep(0.02)
         connection = client.find(address_of(server))
         assert connection is not None
-        assert connection.is_full
+        await until(lambda: connection.is_full)
         service.released.set()
         await slow
         link.release()
@@ -214,7 +214,7 @@ async def test_a_peer_with_too_many_requests_in_progress_is_not_read_from_until_
     async with await Server.start(LOOPBACK, service.dispatcher, options=options) as server, raw_peer(server) as peer:
         peer.send(*[Frame(SLOW, opaque=number) for number in range(100)])
         await until(lambda: service.slow_count == 10)
-        await asyncio.sleep(0.02)
+        await breathe()
         (connection,) = server.connections
         assert (service.slow_count, connection.handler_count, connection.is_paused) == (10, 10, True)
         service.released.set()

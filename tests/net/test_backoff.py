@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyrocketmq.net import ClientOptions
-from skyrocketmq.net.backoff import backoff_s
+from skyrocketmq.net.options import backoff_s
 
 OPTIONS = ClientOptions(backoff_first_s=0.1, backoff_factor=2.0, backoff_max_s=5.0, backoff_jitter=0.5)
 

@@ -133,7 +133,6 @@ class GoodClient:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(90)
 @pytest.mark.asyncio(loop_factories=["asyncio"])
 @pytest.mark.parametrize("server_loop", ["asyncio", "uvloop"])
 async def test_a_server_outlives_its_hostile_peers(server_loop: str) -> None:

@@ -36,6 +36,20 @@ async def test_a_thousand_requests_are_in_flight_at_once_and_each_gets_its_own_a
     assert [reply.body for reply in replies] == [b"%d" % number for number in range(1000)]
 
 
+async def test_whoever_asks_for_something_else_gets_the_answer_to_a_send_as_a_frame() -> None:
+    ext: dict[str, str | None] = {"msgId": "AB", "queueId": "3", "queueOffset": "12", "TRACE_ON": "false"}
+    dispatcher = Dispatcher()
+    dispatcher.register(77, lambda frame, connection: frame.reply(ext=ext))
+    dispatcher.register(78, lambda frame, connection: frame.reply(ext=ext, body=b"more"))
+    async with await Server.start(LOOPBACK, dispatcher) as server, Client() as client:
+        like_a_send, other = await asyncio.gather(*[client.request(address_of(server), Frame(c), 3) for c in (77, 78)])
+        as_it_was_read = await client.call(address_of(server), Frame(77), 3)
+    assert like_a_send.ext == ext | {"transactionId": None, "MSG_REGION": None}
+    assert (like_a_send.code, like_a_send.is_response, like_a_send.body) == (0, True, b"")
+    assert (other.ext, other.body) == (ext, b"more")
+    assert as_it_was_read == (as_it_was_read[0], "AB", 3, 12, None, None, False)  # type: ignore[index]
+
+
 async def test_both_ends_of_a_connection_may_ask() -> None:
     callee = EchoService()
 

@@ -13,6 +13,7 @@ from skyrocketmq.net import Client, Connection, Dispatcher, Server, ServerOption
 from skyrocketmq.testing import Direction, FaultyLink, ManualClock
 from skyrocketmq.wire.frames import Frame
 from tests.net.support import ECHO, LOOPBACK, SLOW, EchoService, address_of, raw_peer, until
+from tests.waiting import PATIENCE_S, breathe
 
 MIB = 1024 * 1024
 
@@ -43,11 +44,11 @@ async def test_a_closing_server_accepts_nobody_and_takes_no_new_request() -> Non
         slow = asyncio.create_task(client.request(address_of(server), Frame(SLOW), 10))
         await until(lambda: service.slow_count == 1)
         closing = asyncio.create_task(server.close())
-        await asyncio.sleep(0.01)
+        await breathe()
         with pytest.raises(ConnectFailed):
             await newcomer.request(address_of(server), Frame(ECHO), 3)
         late = asyncio.create_task(client.request(address_of(server), Frame(ECHO), 10))
-        await asyncio.sleep(0.01)
+        await breathe()
         service.released.set()
         await closing
         await slow
@@ -117,15 +118,18 @@ async def test_a_handler_goes_on_after_its_peer_has_gone() -> None:
 
 
 async def test_unsent_answers_leave_before_the_close_and_a_peer_that_does_not_read_only_delays_it() -> None:
-    service = EchoService()
-    server = await Server.start(LOOPBACK, service.dispatcher, options=ServerOptions(linger_s=0.2))
+    service, clock = EchoService(), ManualClock()
+    server = await Server.start(LOOPBACK, service.dispatcher, options=ServerOptions(linger_s=0.2), clock=clock)
     async with raw_peer(server) as reads, raw_peer(server) as does_not_read:
         await until(lambda: len(server.connections) == 2)
         for connection in server.connections:
             connection.send_later(Frame(0, opaque=1, flag=1, body=bytes(15 * MIB)))
         closing = asyncio.create_task(server.close())
         assert len((await reads.receive()).body) == 15 * MIB
-        await asyncio.wait_for(closing, 3)
+        await breathe()
+        assert not closing.done(), "the other peer has its time to read too"
+        await clock.advance(0.3)
+        await asyncio.wait_for(closing, PATIENCE_S)
         assert await does_not_read.is_hung_up()
     assert not server.connections
 

@@ -22,7 +22,7 @@ async def test_an_answer_goes_to_the_request_with_its_number() -> None:
     first_opaque, first = wait_for(waiting, 1.0)
     second_opaque, second = wait_for(waiting, 1.0)
     reply = Frame(0, opaque=second_opaque, flag=1)
-    assert waiting.resolve(reply)
+    assert waiting.resolve(second_opaque, reply)
     assert second.result() is reply
     assert not first.done()
     assert first_opaque != second_opaque
@@ -32,9 +32,9 @@ async def test_an_answer_that_nobody_waits_for_is_a_stray() -> None:
     waiting = WaitingRequests(ManualClock())
     opaque, _ = wait_for(waiting, 1.0)
     reply = Frame(0, opaque=opaque, flag=1)
-    assert waiting.resolve(reply)
-    assert not waiting.resolve(reply)
-    assert not waiting.resolve(Frame(0, opaque=99, flag=1))
+    assert waiting.resolve(opaque, reply)
+    assert not waiting.resolve(opaque, reply)
+    assert not waiting.resolve(99, reply)
 
 
 async def test_each_request_expires_at_its_own_deadline() -> None:
@@ -58,7 +58,7 @@ async def test_a_thousand_requests_take_one_timer_and_leave_none() -> None:
     opaques = [wait_for(waiting, 3.0)[0] for _ in range(1000)]
     assert clock.timer_count == 1
     for opaque in opaques:
-        waiting.resolve(Frame(0, opaque=opaque, flag=1))
+        waiting.resolve(opaque, Frame(0, opaque=opaque, flag=1))
     await clock.advance(3.0)
     assert clock.timer_count == 0
 
@@ -67,7 +67,7 @@ async def test_answered_requests_do_not_pile_up_until_their_deadlines() -> None:
     waiting = WaitingRequests(ManualClock())
     for _ in range(100_000):
         opaque, _ = wait_for(waiting, 30.0)
-        waiting.resolve(Frame(0, opaque=opaque, flag=1))
+        waiting.resolve(opaque, Frame(0, opaque=opaque, flag=1))
     assert len(waiting._deadlines) < 1000
 
 

@@ -7,6 +7,8 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.waiting import PATIENCE_S, wait_until
+
 _PROC = Path("/proc")
 
 
@@ -34,6 +36,12 @@ def task_workers(pid: int) -> list[int]:
     return [one for one in below if _is_daemon(one) and _parent(one) in daemons]
 
 
+def wait_for_end_of_session(session: int, *, timeout_s: float = PATIENCE_S) -> None:
+    """Until every process of a session has ended. A Python worker whose Spark was killed has rows in its hands, and
+    finds out only when it wants more."""
+    wait_until(lambda: not _members(session), timeout_s=timeout_s, what=f"the end of session {session}")
+
+
 def kill_all(pids: list[int]) -> list[int]:
     """Kill these; those that were still there."""
     killed: list[int] = []
@@ -44,6 +52,20 @@ def kill_all(pids: list[int]) -> list[int]:
             continue
         killed.append(pid)
     return killed
+
+
+def _members(session: int) -> list[int]:
+    """Its processes, without those that have ended and wait for their parents to look."""
+    members: list[int] = []
+    for entry in _PROC.iterdir():
+        if entry.name.isdecimal():
+            try:
+                state, _, _, of_session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+            except OSError:
+                continue  # it has ended
+            if int(of_session) == session and state != "Z":
+                members.append(int(entry.name))
+    return members
 
 
 def _is_daemon(pid: int) -> bool:

@@ -17,16 +17,18 @@ from pyspark.sql.functions import expr
 from skyrocketmq import Message, MessageQueue
 from skyrocketmq.blocking import Producer
 from tests.interop.ours import Up, running
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 QUEUES = 2
 COUNT = 24_000
 BODY_BYTES = 2000
 SEND_COUNT = 500
+HURRY = "tests.hurry"  # a property of the JVM
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +45,15 @@ def broker(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def slow_rows(spark: SparkSession, broker: Up, **options: str) -> DataFrame:
-    """A batch that takes its time, so that something can happen to the broker meanwhile."""
+    """A batch that takes its time, so that something can happen to the broker `Meanwhile`; then it is quick."""
     reading = spark.read.format("rocketmq").options(
         namesrv=broker.namesrv_address, subscribe="Numbers", timeout="10s", **options
     )
     frame = reading.schema("queue_id int, queue_offset long, body binary").load()
-    # Sleeping in the JVM keeps the Python task from going on: it is a few batches of 4 MiB ahead at most.
-    slowly = expr("if(queue_offset % 4 = 0, reflect('java.lang.Thread', 'sleep', 1L), '')")
+    # Sleeping in the JVM keeps the Python task from going on: it is a few batches of 4 MiB ahead at most. A task would
+    # take half a minute: a busy machine needs seconds to start a broker.
+    is_slow = f"queue_offset % 4 = 0 and reflect('java.lang.System', 'getProperty', '{HURRY}', 'no') = 'no'"
+    slowly = expr(f"if({is_slow}, reflect('java.lang.Thread', 'sleep', 10L), '')")
     number = expr("int(substring_index(cast(body as string), ' ', 1)) as number")
     return frame.select("queue_id", "queue_offset", number, slowly)
 
@@ -59,6 +63,7 @@ class Meanwhile:
 
     def __init__(self, spark: SparkSession, happen: Callable[[], None]) -> None:
         self._tracker = spark.sparkContext.statusTracker()
+        self._system = spark.sparkContext._jvm.java.lang.System  # type: ignore[union-attr]
         self._happen = happen
         self._failure: BaseException | None = None
         self.ended_at: float | None = None
@@ -70,28 +75,23 @@ class Meanwhile:
 
     def __exit__(self, *error: object) -> None:
         self._thread.join(60)
+        self._system.clearProperty(HURRY)
         if self._failure is not None:
             raise self._failure
 
     def _run(self) -> None:
         try:
-            wait_for(self._is_reading, "tasks that read")
+            wait_until(self._is_reading, what="tasks that read", timeout_s=60)
             time.sleep(0.7)
             self._happen()
             self.ended_at = time.monotonic()
+            self._system.setProperty(HURRY, "yes")
         except BaseException as error:
             self._failure = error
 
     def _is_reading(self) -> bool:
         """A stage is there at once; how many tasks it has is told later, and perhaps not before they have ended."""
         return bool(self._tracker.getActiveStageIds())
-
-
-def wait_for(condition: Callable[[], bool], what: str, *, timeout_s: float = 60.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}"
-        time.sleep(0.02)
 
 
 def test_a_broker_that_dies_and_returns_during_a_batch_leaves_every_row_there_once(

@@ -144,7 +144,7 @@ def test_ranges_of_nothing_and_of_one_message(house: Expiring) -> None:
 
 
 @pytest.mark.system
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_query_of_a_real_spark_whose_messages_expired_stops_or_goes_on_as_it_was_told(
     spark: SparkSession, house: Expiring, tmp_path: Path
 ) -> None:

@@ -24,7 +24,7 @@ from skyrocketmq.testing import BlockingCluster, LocalCluster
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 COUNT = 20
 SECRETS = ("secret-of-pipeline", "a-wrong-secret", "token-of-pipeline", "password-of-key")

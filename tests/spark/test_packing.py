@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skyrocketmq import Message
 from skyrocketmq.client.outgoing import pack_message
-from skyrocketmq.model.property_text import decode_properties
+from skyrocketmq.model.properties import decode_properties
 from skyrocketmq.spark.packing import pack_rows, split_by_size
 from skyrocketmq.wire.batches import decode_batch
 from skyrocketmq.wire.ids import UniqueIdGenerator

@@ -13,7 +13,7 @@ pytest.importorskip("pyarrow", reason="the pipeline needs pyarrow: pip install s
 
 from skyrocketmq import Message, MessageQueue
 from skyrocketmq.blocking import Producer
-from skyrocketmq.client.outgoing import SendFrames, pack_message
+from skyrocketmq.client.outgoing import SendRequests, pack_message
 from skyrocketmq.errors import BrokerError, ConnectionLost, CorruptRecord, NetError
 from skyrocketmq.model.flags import BODY_COMPRESSED
 from skyrocketmq.model.names import AUTO_CREATE_TOPIC
@@ -119,12 +119,12 @@ def test_a_body_that_is_not_compressed_as_it_says_is_an_error_or_left_out(
     """A producer's mistake must not stop a stream for good."""
     queue = MessageQueue("Mistakes", "broker-a", 0)
     ids = UniqueIdGenerator(ip=b"\x7f\0\0\1", process_id=1, constant=1)
-    frames = SendFrames("fill", template=AUTO_CREATE_TOPIC, template_queue_nums=4, unit_mode=False)
+    requests = SendRequests("fill", template=AUTO_CREATE_TOPIC, template_queue_nums=4, unit_mode=False)
     with connect() as link:
         for number in range(50):
             packed = pack_message(Message("Mistakes", b"%d" % number), ids=ids, now_ms=1)
             packed.sys_flag |= BODY_COMPRESSED if number in (0, 21, 22) else 0
-            link.request(frames.frame(packed, queue, born_ms=1))
+            link.request(requests.request(packed, queue, born_ms=1).frame())
     wanted = replace(WANTED, topic="Mistakes", end=50)
     with pytest.raises(CorruptRecord, match=r"queue offset 0 .* cannot be inflated.* set failOnDataLoss=false"):
         numbers(connect, wanted)

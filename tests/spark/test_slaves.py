@@ -33,8 +33,6 @@ from skyrocketmq.spark.source import RocketMQDataSource
 from skyrocketmq.spark.stream import RocketMQStreamReader
 from skyrocketmq.testing import BlockingCluster, Direction, FaultyLink, LocalCluster
 
-pytestmark = pytest.mark.timeout(60)
-
 REPLICATED, WRITTEN = 10, 15
 
 

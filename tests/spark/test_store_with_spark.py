@@ -20,7 +20,7 @@ from tests.spark.stores import make_store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 PAGE = ROOT / "docs" / "spark-store.md"
 COUNT = 200

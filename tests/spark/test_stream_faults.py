@@ -20,8 +20,6 @@ from skyrocketmq.spark.source import RocketMQDataSource
 from skyrocketmq.spark.stream import RocketMQStreamReader
 from skyrocketmq.testing import BlockingCluster, Direction, LocalCluster
 
-pytestmark = pytest.mark.timeout(60)
-
 Offset = dict[str, Any]
 
 

@@ -26,7 +26,7 @@ from skyrocketmq.testing import BlockingCluster, LocalCluster
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 COUNT = 100
 WITHOUT_SPARK = {f"test_{name}.py" for name in ("options", "planning", "pulling", "sink", "source", "stream", "keyed")}

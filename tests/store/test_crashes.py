@@ -131,7 +131,6 @@ async def check_survivor(disk: FaultyDisk, sender: Sender) -> None:
 
 @pytest.mark.parametrize("work", [appends, checkpoints, deletes_another_topic, cleans])
 @pytest.mark.parametrize("survival", SURVIVALS)
-@pytest.mark.timeout(120)
 async def test_what_was_acknowledged_survives_a_power_cut_at_any_disk_call(
     work: Callable[[MessageStore, Sender], Awaitable[None]], survival: tuple[int | None, bool]
 ) -> None:
@@ -224,7 +223,6 @@ def copy_of(disk: FaultyDisk) -> FaultyDisk:
 
 @pytest.mark.parametrize("was_clean", [True, False], ids=["clean stop", "kill"])
 @pytest.mark.parametrize("lost", ["consumequeue/T/0", "consumequeue", "index"])
-@pytest.mark.timeout(120)
 async def test_a_start_that_builds_queues_or_index_again_may_be_cut_off_at_any_disk_call(
     lost: str, was_clean: bool
 ) -> None:

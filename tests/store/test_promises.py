@@ -67,7 +67,6 @@ async def numbers_after_start(disk: FaultyDisk, config: StoreConfig) -> list[int
 
 
 @BOTH
-@pytest.mark.timeout(60)
 async def test_a_kill_at_any_disk_call_loses_nothing_that_was_acknowledged(flush: FlushDiskType) -> None:
     """The page cache survives: all that was written is there, synced or not."""
     config = config_of(flush)

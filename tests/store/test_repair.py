@@ -144,7 +144,6 @@ async def mended(disk: FaultyDisk) -> None:
 
 @pytest.mark.parametrize("harm", [break_queues_index_and_config, lose_queues_and_index, leave_as_apache_does, crash])
 @pytest.mark.parametrize("is_started", [False, True], ids=["then a repair", "then a start"])
-@pytest.mark.timeout(120)
 async def test_a_repair_may_be_cut_off_at_any_disk_call(harm: Callable[[FaultyDisk], None], is_started: bool) -> None:
     """A start finds nothing worse than it was before the repair; another repair mends the rest."""
     disk = await filled()

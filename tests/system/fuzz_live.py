@@ -23,8 +23,8 @@ import msgspec
 
 from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import Encoding, Frame, encode_frame
-from skyrocketmq.wire.headers import REQUEST_HEADERS
 from tests.broker.house import Peer
+from tests.declared import REQUEST_HEADERS
 from tests.interop.ours import Up, running
 from tests.wire.fuzz import damaged
 from tests.wire.fuzz_state import PACKAGES, FuzzState

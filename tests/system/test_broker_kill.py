@@ -225,7 +225,6 @@ def test_every_acknowledged_message_survives_kills_under_load(
 
 
 @pytest.mark.system
-@pytest.mark.timeout(120)
 def test_a_broker_that_is_stopped_under_load_leaves_its_files_in_order(tmp_path: Path) -> None:
     (tmp_path / "broker.conf").write_text(CONF + f"storePathRootDir={tmp_path}/store\n")
     load = Load(random.Random(8))

@@ -28,7 +28,7 @@ from tests.store.reader import Record, check_store, read_records
 from tests.system.earlier import earlier_source
 from tests.system.test_replication_chaos import CONFIG, SIZES, STORED, Load, Reader, log_bytes, log_end
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 GROUP = "readers"
 UTF_16 = "état".encode("utf-16-le").decode("latin-1") * 40  # NULs in a property, as some clients send them

@@ -25,6 +25,7 @@ from skyrocketmq.net.listeners import three_ports
 from skyrocketmq.testing import BlockingCluster, Direction, FaultyDisk, LocalCluster, ManualClock
 from skyrocketmq.testing.quiet import CountedDisk
 from tests.net.support import open_descriptors
+from tests.waiting import until
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -161,9 +162,8 @@ async def test_nothing_is_left_behind() -> None:
     gc.collect(1)
     descriptors, tasks, threads = open_descriptors(), len(asyncio.all_tasks()), set(threading.enumerate())
     root = await once()
-    await asyncio.sleep(0.05)
+    await until(lambda: open_descriptors() <= descriptors)
     assert not root.exists()
-    assert open_descriptors() - descriptors == set()
     assert len(asyncio.all_tasks()) == tasks
     assert {one for one in set(threading.enumerate()) - threads if not one.name.startswith("asyncio_")} == set()
 

@@ -13,14 +13,14 @@ import msgspec
 from skyrocketmq.config import read_properties, write_properties
 from skyrocketmq.errors import ConfigError, ProtocolError
 from skyrocketmq.model.routes import BrokerData, ClusterInfo, TopicRoute
-from skyrocketmq.model.topics import TopicConfig
+from skyrocketmq.model.tables import TopicConfig
 from skyrocketmq.wire.bodies import decode_body, encode_body
 from skyrocketmq.wire.bodies_routes import decode_cluster_info, decode_route, encode_cluster_info, encode_route
-from skyrocketmq.wire.body_types import REQUEST_BODIES, RESPONSE_BODIES
 from skyrocketmq.wire.frames import Encoding, Frame, FrameDecoder, encode_frame
-from skyrocketmq.wire.headers import REQUEST_HEADERS, RESPONSE_HEADERS, decode_header, encode_header
+from skyrocketmq.wire.headers_codec import decode_header, encode_header
 from skyrocketmq.wire.json_dialect import parse, write, write_pretty
 from skyrocketmq.wire.registration import RegisterBrokerBody, decode_registration, encode_registration
+from tests.declared import REQUEST_BODIES, REQUEST_HEADERS, RESPONSE_BODIES, RESPONSE_HEADERS
 from tests.wire.fuzz_messages import Target
 from tests.wire.test_bodies import EXAMPLES
 from tests.wire.test_bodies_routes import OLD_FORM, ROUTE, STANDARD_FORM

@@ -28,8 +28,8 @@ from skyrocketmq.wire import bodies_admin as admin
 from skyrocketmq.wire import bodies_clients as clients
 from skyrocketmq.wire import bodies_tables as tables
 from skyrocketmq.wire.bodies import decode_body, encode_body
-from skyrocketmq.wire.body_types import REQUEST_BODIES, RESPONSE_BODIES
 from skyrocketmq.wire.codes import RequestCode
+from tests.declared import REQUEST_BODIES, RESPONSE_BODIES
 
 QUEUE = MessageQueue("T", "broker-a", 0)
 QUEUE_JSON = b'{"brokerName":"broker-a","queueId":0,"topic":"T"}'

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from skyrocketmq.errors import ProtocolError
 from skyrocketmq.model.flags import BORN_HOST_V6, STORE_HOST_V6, CompressionType
 from skyrocketmq.model.message import MessageView
-from skyrocketmq.model.queues import MessageQueue
+from skyrocketmq.model.tables import MessageQueue
 from skyrocketmq.wire.compression import compress, compression_bits
 from skyrocketmq.wire.records import decode_record, decode_records, encode_blank, encode_record
 from tests.wire.test_records import BORN_HOST, SMALL, STORE_HOST, STORED, V6_HOST

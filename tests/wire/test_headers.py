@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from skyrocketmq.errors import ProtocolError
 from skyrocketmq.wire.codes import UNHANDLED_REQUESTS, RequestCode
-from skyrocketmq.wire.headers import REQUEST_HEADERS, RESPONSE_HEADERS, Header, NoFields, decode_header, encode_header
+from skyrocketmq.wire.headers_codec import Header, NoFields, decode_header, encode_header
 from skyrocketmq.wire.headers_pull import PullMessageAnswer, PullMessageHeader
 from skyrocketmq.wire.headers_send import SendMessageAnswer, SendMessageHeader, SendMessageHeaderV2
+from tests.declared import REQUEST_HEADERS, RESPONSE_HEADERS
 
 # Wire names in the protocol's order, with a letter for the type: S text, I 32 bits, L 64 bits, B boolean, and a
 # capital P for a boolean or number that Java always writes.
@@ -93,6 +94,7 @@ ANSWERS = {
     11: "suggestWhichBrokerId L,nextBeginOffset L,minOffset L,maxOffset L",
     12: "indexLastUpdateTimestamp L,indexLastUpdatePhyoffset L",
     14: "offset L",
+    15: "offset L",  # ours, to slaves that report what groups committed there
     26: "version S",
     29: "offset L",
     30: "offset L",

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyrocketmq.errors import ProtocolError
-from skyrocketmq.model.queues import MessageQueue
+from skyrocketmq.model.tables import MessageQueue
 from skyrocketmq.wire.json_dialect import DEPTH_MAX, VALUES_MAX, ObjectKey, parse, write, write_pretty
 
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyrocketmq.errors import ProtocolError
-from skyrocketmq.model.topics import TopicConfig, TopicFilterType
-from skyrocketmq.model.versions import DataVersion
+from skyrocketmq.model.tables import DataVersion, TopicConfig, TopicFilterType
 from skyrocketmq.wire.bodies_tables import TopicConfigTable
 from skyrocketmq.wire.codes import FULL_REGISTRATION_VERSION, VERSION_4_9_7
 from skyrocketmq.wire.java import body_crc

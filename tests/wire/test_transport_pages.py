@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from skyrocketmq.wire.body_types import MESSAGE_BODIES, PROPERTIES_BODIES, REQUEST_BODIES, RESPONSE_BODIES
+from skyrocketmq.cli.requests_page import page_with_tables
 from skyrocketmq.wire.codes import UNHANDLED_REQUESTS, Language, RequestCode, ResponseCode
 from skyrocketmq.wire.frames import EXT_FIELDS_MAX, FRAME_BYTES_MAX, Encoding, Frame, FrameDecoder, encode_frame
-from skyrocketmq.wire.headers import REQUEST_HEADERS, RESPONSE_HEADERS, NoFields
+from skyrocketmq.wire.headers_codec import NoFields
 from skyrocketmq.wire.json_dialect import DEPTH_MAX, VALUES_MAX, parse, write_pretty
+from skyrocketmq.wire.own_requests import OwnRequestCode
 from skyrocketmq.wire.registration import INFLATED_BYTES_MAX
+from tests.declared import ALL_REQUESTS, CLIENT_REQUESTS
 
 PAGES = Path(__file__).parents[2] / "docs" / "formats"
 FRAME_PAGE = (PAGES / "frame.md").read_text(encoding="utf-8")
@@ -30,25 +32,20 @@ def section(page: str, heading: str) -> str:
     return page.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
 
 
-REQUEST_ROWS = {int(row[0]): row for row in rows(REQUESTS_PAGE) if len(row) == 7 and row[0].isdigit()}
+def test_the_tables_of_the_servers_are_what_their_handlers_declare() -> None:
+    written_anew = "python -m skyrocketmq.cli.requests_page docs/formats/requests.md"
+    assert page_with_tables(REQUESTS_PAGE) == REQUESTS_PAGE, f"write them anew with: {written_anew}"
 
 
-@pytest.mark.parametrize("code", sorted(set(RequestCode) - UNHANDLED_REQUESTS))
-def test_every_code_stands_on_the_page_with_its_header_and_body(code: RequestCode) -> None:
-    _, name, meaning, header, body, answer_header, answer_body = REQUEST_ROWS[code]
-    assert name == code.name
-    assert meaning
-    for cell, header_class in ((header, REQUEST_HEADERS[code]), (answer_header, RESPONSE_HEADERS[code])):
-        assert cell == ("" if header_class is NoFields else header_class.__name__)
-    for cell, classes in ((body, REQUEST_BODIES), (answer_body, RESPONSE_BODIES)):
-        if code in classes:
-            assert cell == classes[code].__name__
-        elif code in MESSAGE_BODIES:
-            assert cell in ("", "message body", "batch", "record", "records")
-        elif code in PROPERTIES_BODIES:
-            assert cell in ("", "lines")
-        else:
-            assert cell in ("", "RegisterBrokerBody")
+def test_what_a_broker_asks_of_a_client_stands_on_the_page() -> None:
+    table = rows(section(REQUESTS_PAGE, "What a broker asks of a client"))[2:]
+    assert [int(row[0]) for row in table] == list(CLIENT_REQUESTS)
+    for code, name, meaning, *cells in table:
+        declared = CLIENT_REQUESTS[int(code)]
+        carried = (declared.header, declared.body, declared.answer, declared.answer_body)
+        assert name == declared.code.name
+        assert meaning
+        assert cells == ["" if each is NoFields else getattr(each, "__name__", each) for each in carried]
 
 
 def test_codes_without_a_handler_and_answers_are_listed() -> None:
@@ -56,7 +53,7 @@ def test_codes_without_a_handler_and_answers_are_listed() -> None:
     assert unhandled == [[str(code.value), code.name] for code in sorted(UNHANDLED_REQUESTS)]
     answers = rows(section(REQUESTS_PAGE, "Answers"))[2:]
     assert answers == [[str(code.value), code.name] for code in ResponseCode]
-    assert set(REQUEST_ROWS) | UNHANDLED_REQUESTS == set(RequestCode)
+    assert set(ALL_REQUESTS) | UNHANDLED_REQUESTS == {*RequestCode, *OwnRequestCode}
 
 
 def test_the_frame_of_the_page_is_what_the_code_writes() -> None:

@@ -16,25 +16,19 @@ an account.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from skyrocketmq.access.accounts import Account, Permission
 from skyrocketmq.access.book import AccountBook, is_private, refused, remote_address
-from skyrocketmq.broker.access_rules import (
-    ACCOUNT_REQUESTS,
-    Need,
-    missing_permission,
-    need_on_topic,
-    needs_admin,
-    needs_of,
-)
-from skyrocketmq.broker.answers import request_name
+from skyrocketmq.broker.access_rules import ADMIN, Need, Needs, missing_permission, need_on_topic, permissions
 from skyrocketmq.broker.clients import Member
 from skyrocketmq.config import BrokerConfig
 from skyrocketmq.errors import BrokerError, ProtocolError
 from skyrocketmq.net import Connection
 from skyrocketmq.ports import Clock, Disk
+from skyrocketmq.wire.codes import request_name
 from skyrocketmq.wire.frames import Frame
 
 __all__ = ["AccessControl"]
@@ -43,10 +37,11 @@ MIB: Final = 1024 * 1024
 
 
 class AccessControl:
-    """The check of a broker's requests. `check` and `check_message` refuse by raising."""
+    """The check of requests, by what each code needs. `check` and `check_message` refuse by raising."""
 
-    def __init__(self, book: AccountBook, config: BrokerConfig) -> None:
+    def __init__(self, book: AccountBook, config: BrokerConfig, needs: Mapping[int, Needs]) -> None:
         self.book = book
+        self._needs = needs
         self._cluster = config.cluster_name
         self._is_bound_at_home = not config.acl_white_address_spares_permissions
         self._is_plain_text_enough = config.acl_requests_in_plain_text
@@ -57,14 +52,17 @@ class AccessControl:
         self._body_bytes_max = max(config.store.message_bytes_max, 4 * MIB) + MIB
 
     @classmethod
-    async def open(cls, path: Path, config: BrokerConfig, *, disk: Disk, clock: Clock) -> AccessControl:
+    async def open(
+        cls, path: Path, config: BrokerConfig, needs: Mapping[int, Needs], *, disk: Disk, clock: Clock
+    ) -> AccessControl:
         """With the accounts of this file and those beside it. Raises `ConfigError` if they cannot be used."""
-        return cls(await AccountBook.load(path, disk=disk, clock=clock), config)
+        return cls(await AccountBook.load(path, disk=disk, clock=clock), config, needs)
 
     def check(self, frame: Frame, connection: Connection) -> None:
         """Let a request pass, or raise the `BrokerError` that is its answer."""
         code = frame.code
-        if code in ACCOUNT_REQUESTS:
+        needs = self._needs.get(code, ADMIN)
+        if needs.is_about_accounts:
             self._check_privacy(frame, connection)
         elif self.book.is_white(connection):
             return
@@ -74,12 +72,12 @@ class AccessControl:
             )
             raise refused(frame, connection, remark)
         account = self.book.get_account(frame, connection)
-        if needs_admin(code) and not account.is_admin:
+        if needs.is_for_admins and not account.is_admin:
             raise refused(frame, connection, f"request {request_name(code)} needs an administrator's account")
         if not self._is_bound(account, connection):
             return
         try:
-            missing = missing_permission(account, needs_of(frame, cluster=self._cluster))
+            missing = missing_permission(account, permissions(needs, frame, cluster=self._cluster))
         except ProtocolError as error:
             raise refused(frame, connection, f"request {request_name(code)} cannot be read: {error}") from error
         if missing is not None:

@@ -11,18 +11,17 @@
 | topics where messages of all topics wait, groups of the broker's own | an administrator, and what the request needs |
 
 Apache's brokers check less: there a batch, a message by its id, another group's offsets or the accounts themselves need
-no more than any account's signature. Each request that the protocol has is in one of the lists below, and one that is
-in none needs an administrator.
+no more than any account's signature. Handlers declare what their requests need (`net.requests`) in the words of this
+module; a request that nobody declares needs an administrator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeVar
 
 from skyrocketmq.access.accounts import Account, Permission
-from skyrocketmq.errors import ProtocolError
-from skyrocketmq.model import HeartbeatData
 from skyrocketmq.model.names import (
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
@@ -34,13 +33,28 @@ from skyrocketmq.model.names import (
     reply_topic,
 )
 from skyrocketmq.wire.bodies import decode_request
-from skyrocketmq.wire.bodies_clients import CheckClientRequest, QueueLockRequest
-from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import Frame
 
-__all__ = ["ACCOUNT_REQUESTS", "Need", "missing_permission", "needs_admin", "needs_of"]
+__all__ = [
+    "ACCOUNTS",
+    "ADMIN",
+    "SIGNATURE",
+    "Need",
+    "Needs",
+    "member_of",
+    "missing_permission",
+    "named_in",
+    "need_of_group",
+    "need_on_topic",
+    "permissions",
+    "publishes",
+    "reads",
+    "uses",
+]
 
-PUB, SUB, ANY = Permission.PUB, Permission.SUB, Permission.PUB | Permission.SUB
+B = TypeVar("B")
+
+PUB, SUB = Permission.PUB, Permission.SUB
 # Delayed and half messages of every topic: who may read here could read what is denied to him there.
 _MIXED_TOPICS: Final = frozenset(
     {SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC, TRANSACTION_GIVEN_UP_TOPIC}
@@ -62,101 +76,87 @@ class Need(NamedTuple):
         return f"{'group' if self.is_group else 'topic'} {self.name}"
 
 
-Fields = Mapping[str, str | None]
-
-ACCOUNT_REQUESTS: Final = frozenset(
-    {
-        RequestCode.UPDATE_AND_CREATE_ACL_CONFIG,
-        RequestCode.DELETE_ACL_CONFIG,
-        RequestCode.GET_BROKER_CLUSTER_ACL_INFO,
-        RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
-        RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG,
-    }
-)
-# The fields that name a topic or a group, with the permission that is needed on them.
-_BY_TOPIC: Final[dict[int, tuple[str, Permission]]] = {
-    RequestCode.SEND_MESSAGE: ("topic", PUB),
-    RequestCode.SEND_MESSAGE_V2: ("b", PUB),
-    RequestCode.SEND_BATCH_MESSAGE: ("b", PUB),
-    RequestCode.SEND_REPLY_MESSAGE: ("topic", PUB),
-    RequestCode.SEND_REPLY_MESSAGE_V2: ("b", PUB),
-    RequestCode.PULL_MESSAGE: ("topic", SUB),
-    RequestCode.QUERY_MESSAGE: ("topic", SUB),
-    RequestCode.QUERY_CONSUMER_OFFSET: ("topic", SUB),
-    RequestCode.UPDATE_CONSUMER_OFFSET: ("topic", SUB),
-    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: ("topic", ANY),
-    RequestCode.GET_MAX_OFFSET: ("topic", ANY),
-    RequestCode.GET_MIN_OFFSET: ("topic", ANY),
-    RequestCode.GET_EARLIEST_MSG_STORETIME: ("topic", ANY),
-    RequestCode.GET_TOPIC_STATS_INFO: ("topic", ANY),
-    RequestCode.GET_CONSUME_STATS: ("topic", SUB),
-    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: ("topic", SUB),
-    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: ("topic", SUB),
-    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: ("topic", ANY),
-    RequestCode.QUERY_CONSUME_TIME_SPAN: ("topic", SUB),
-    RequestCode.QUERY_CONSUME_QUEUE: ("topic", SUB),
-    RequestCode.CLONE_GROUP_OFFSET: ("topic", SUB),
-    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: ("topic", SUB),
-    RequestCode.GET_TOPIC_CONFIG: ("topic", ANY),
-}
-_BY_GROUP: Final[dict[int, tuple[str, ...]]] = {
-    RequestCode.PULL_MESSAGE: ("consumerGroup",),
-    RequestCode.CONSUMER_SEND_MSG_BACK: ("group",),
-    RequestCode.QUERY_CONSUMER_OFFSET: ("consumerGroup",),
-    RequestCode.UPDATE_CONSUMER_OFFSET: ("consumerGroup",),
-    RequestCode.UNREGISTER_CLIENT: ("consumerGroup",),
-    RequestCode.GET_CONSUMER_LIST_BY_GROUP: ("consumerGroup",),
-    RequestCode.GET_CONSUMER_CONNECTION_LIST: ("consumerGroup",),
-    RequestCode.GET_CONSUME_STATS: ("consumerGroup",),
-    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: ("group",),
-    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: ("group",),
-    RequestCode.QUERY_CONSUME_TIME_SPAN: ("group",),
-    RequestCode.GET_CONSUMER_RUNNING_INFO: ("consumerGroup",),
-    RequestCode.QUERY_CONSUME_QUEUE: ("consumerGroup",),
-    RequestCode.CLONE_GROUP_OFFSET: ("srcGroup", "destGroup"),
-    RequestCode.QUERY_TOPICS_BY_CONSUMER: ("group",),
-    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: ("group",),
-    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: ("group",),
-}
-# These say nothing of others, or are checked where the message they are about has been read.
-_SIGNATURE_ALONE: Final = frozenset(
-    {
-        RequestCode.VIEW_MESSAGE_BY_ID,
-        RequestCode.END_TRANSACTION,
-        RequestCode.GET_BROKER_RUNTIME_INFO,
-        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
-    }
-)
+# ----------------------------------------------------------------------------------------------------- to declare needs
 
 
-def needs_admin(code: int) -> bool:
-    """Whether the request is for administrators only."""
-    return not (code in _BY_TOPIC or code in _BY_GROUP or code in _BY_BODY or code in _SIGNATURE_ALONE)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What a request needs: permissions on what its fields and its body name, or an administrator.
+
+    A request about accounts is for encrypted connections, and its sender's address does not spare the signature.
+    """
+
+    text: str  # for people
+    topic: tuple[str, Permission] | None = None  # the field that names a topic
+    groups: tuple[str, ...] = ()  # the fields that name groups
+    in_body: Callable[[bytes], Iterator[Need]] | None = None
+    is_for_admins: bool = False
+    is_about_accounts: bool = False
+
+    def __str__(self) -> str:
+        return self.text
 
 
-def needs_of(frame: Frame, *, cluster: str) -> Iterator[Need]:
-    """The permissions that a request needs. Raises `ProtocolError` for a broken body that would say what is needed."""
-    code, ext = frame.code, frame.ext or {}
-    by_topic = _BY_TOPIC.get(code)
-    if by_topic is not None:
-        field, permission = by_topic
-        topic = ext.get(field)
-        if topic and not (permission is PUB and topic in (TRACE_TOPIC, reply_topic(cluster))):
-            yield need_on_topic(topic, permission)
-    for field in _BY_GROUP.get(code, ()):
-        group = ext.get(field)
-        if group:
-            yield Need(group, SUB, is_group=True)
-    in_body = _BY_BODY.get(code)
-    if in_body is not None:
-        yield from in_body(frame.body)
+ADMIN: Final = Needs(text="an administrator", is_for_admins=True)
+ACCOUNTS: Final = Needs(text="an administrator, encrypted", is_for_admins=True, is_about_accounts=True)
+# Such a request says nothing of others, or is checked where the message that it is about has been read.
+SIGNATURE: Final = Needs(text="a signature")
+
+
+def publishes(topic: str) -> Needs:
+    """PUB on the topic that this field names."""
+    return Needs(text=f"PUB on `{topic}`", topic=(topic, PUB))
+
+
+def uses(topic: str) -> Needs:
+    """PUB or SUB on the topic that this field names."""
+    return Needs(text=f"PUB or SUB on `{topic}`", topic=(topic, PUB | SUB))
+
+
+def reads(topic: str, *groups: str) -> Needs:
+    """SUB on the topic, and on the groups, that these fields name."""
+    text = " and ".join(f"`{field}`" for field in (topic, *groups))
+    return Needs(text=f"SUB on {text}", topic=(topic, SUB), groups=groups)
+
+
+def member_of(group: str) -> Needs:
+    """SUB on the group that this field names."""
+    return Needs(text=f"SUB on `{group}`", groups=(group,))
+
+
+def named_in(body: type[B], needs: Callable[[B], Iterator[Need]]) -> Needs:
+    """What a function finds in the body."""
+    return Needs(text="SUB on what the body names", in_body=lambda data: needs(decode_request(body, data)))
+
+
+def need_of_group(group: str | None) -> Need:
+    return Need(group or "", SUB, is_group=True)
 
 
 def need_on_topic(topic: str, permission: Permission) -> Need:
     """Whoever reads or writes a retry topic does so as a member of its group."""
     if topic.startswith(RETRY_PREFIX):
-        return Need(topic.removeprefix(RETRY_PREFIX), SUB, is_group=True)
+        return need_of_group(topic.removeprefix(RETRY_PREFIX))
     return Need(topic, permission)
+
+
+# ------------------------------------------------------------------------------------------------------- to check them
+
+
+def permissions(needs: Needs, frame: Frame, *, cluster: str) -> Iterator[Need]:
+    """The permissions that a request needs. Raises `ProtocolError` for a broken body that would say what is needed."""
+    ext = frame.ext or {}
+    if needs.topic is not None:
+        field, permission = needs.topic
+        topic = ext.get(field)
+        if topic and not (permission is PUB and topic in (TRACE_TOPIC, reply_topic(cluster))):
+            yield need_on_topic(topic, permission)
+    for field in needs.groups:
+        group = ext.get(field)
+        if group:
+            yield need_of_group(group)
+    if needs.in_body is not None:
+        yield from needs.in_body(frame.body)
 
 
 def missing_permission(account: Account, needs: Iterator[Need]) -> Need | None:
@@ -166,34 +166,3 @@ def missing_permission(account: Account, needs: Iterator[Need]) -> Need | None:
         if not may_use(need.name, need.permission) or (need.is_for_admins and not account.is_admin):
             return need
     return None
-
-
-# --------------------------------------------------------------------------------------------------------------- bodies
-
-
-def _in_heartbeat(body: bytes) -> Iterator[Need]:
-    for consumer in decode_request(HeartbeatData, body).consumer_data_set:
-        yield Need(consumer.group_name, SUB, is_group=True)
-        for subscription in consumer.subscription_data_set:
-            yield need_on_topic(subscription.topic, SUB)
-
-
-def _in_lock(body: bytes) -> Iterator[Need]:
-    request = decode_request(QueueLockRequest, body)
-    yield Need(request.consumer_group or "", SUB, is_group=True)
-
-
-def _in_check(body: bytes) -> Iterator[Need]:
-    request = decode_request(CheckClientRequest, body)
-    yield Need(request.group or "", SUB, is_group=True)
-    if request.subscription_data is None:
-        raise ProtocolError("the check of a subscription has none")
-    yield need_on_topic(request.subscription_data.topic, SUB)
-
-
-_BY_BODY: Final[dict[int, Callable[[bytes], Iterator[Need]]]] = {
-    RequestCode.HEART_BEAT: _in_heartbeat,
-    RequestCode.LOCK_BATCH_MQ: _in_lock,
-    RequestCode.UNLOCK_BATCH_MQ: _in_lock,
-    RequestCode.CHECK_CLIENT_CONFIG: _in_check,
-}

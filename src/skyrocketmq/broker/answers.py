@@ -13,8 +13,7 @@ from skyrocketmq.config import BrokerConfig, BrokerRole
 from skyrocketmq.errors import BrokerError, IllegalArgument, ProtocolError, broker_error
 from skyrocketmq.model import QUEUE_COUNT_MAX
 from skyrocketmq.model.names import DLQ_PREFIX, RETRY_PREFIX, TRANSACTION_GROUP, check_group, check_topic
-from skyrocketmq.wire.bodies import decode_request
-from skyrocketmq.wire.codes import RequestCode, ResponseCode
+from skyrocketmq.wire.codes import ResponseCode, request_name
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_codec import Header, decode_header
 
@@ -26,10 +25,8 @@ __all__ = [
     "no_such_group",
     "no_such_topic",
     "not_the_brokers",
-    "read_body",
     "read_header",
     "refusal",
-    "request_name",
     "required",
 ]
 
@@ -76,23 +73,6 @@ def check_names(*, topic: str, group: str, queue_id: int) -> None:
         raise refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
     if not 0 <= queue_id < QUEUE_COUNT_MAX:
         raise refusal(ResponseCode.SYSTEM_ERROR, f"queue {queue_id}: a topic has at most {QUEUE_COUNT_MAX} queues")
-
-
-def read_body(cls: type[T], frame: Frame) -> T:
-    """The body that a request has to have."""
-    try:
-        return decode_request(cls, frame.body)
-    except ProtocolError as error:
-        remark = f"the body of request {request_name(frame.code)} cannot be read: {error}"
-        raise refusal(ResponseCode.SYSTEM_ERROR, remark) from error
-
-
-def request_name(code: int) -> str:
-    """A request for people: its number, and its name where it has one."""
-    try:
-        return f"{code} ({RequestCode(code).name})"
-    except ValueError:
-        return str(code)
 
 
 def no_such_topic(topic: str, broker_name: str) -> BrokerError:

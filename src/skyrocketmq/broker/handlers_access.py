@@ -7,21 +7,21 @@ from pathlib import Path
 import msgspec
 
 from skyrocketmq.broker.access import AccessControl
-from skyrocketmq.broker.answers import refusal, required
+from skyrocketmq.broker.access_rules import ACCOUNTS
+from skyrocketmq.broker.answers import refusal
 from skyrocketmq.broker.identity import BrokerIdentity
 from skyrocketmq.errors import ConfigError
-from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.net import Request, answers
 from skyrocketmq.wire.bodies import encode_body
 from skyrocketmq.wire.bodies_admin import AccessConfig, AccountConfig
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
-from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_admin import (
     BrokerAclInfoAnswer,
     CreateAccessConfigHeader,
     DeleteAccessConfigHeader,
     UpdateWhiteAddressesHeader,
 )
-from skyrocketmq.wire.headers_codec import decode_header, encode_header
+from skyrocketmq.wire.headers_codec import NoFields
 
 __all__ = ["AccessHandlers"]
 
@@ -34,21 +34,12 @@ class AccessHandlers:
         self._identity = identity
         self._answers_secrets = answers_secrets
 
-    def register(self, dispatcher: Dispatcher) -> None:
-        for code, handler in (
-            (RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, self.put_account),
-            (RequestCode.DELETE_ACL_CONFIG, self.delete_account),
-            (RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, self.put_white_addresses),
-        ):
-            dispatcher.register(code, handler)
-        dispatcher.register(RequestCode.GET_BROKER_CLUSTER_ACL_INFO, self.show_versions)
-        dispatcher.register(RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG, self.show_accounts)
-
-    async def put_account(self, frame: Frame, connection: Connection) -> Frame:
-        """50: make an account, or change one."""
+    @answers(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, needs=ACCOUNTS)
+    async def put_account(self, request: Request[CreateAccessConfigHeader]) -> None:
+        """Make an account, or change one."""
         code = ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED
         access = self._get_access(code)
-        header = decode_header(CreateAccessConfigHeader, frame.ext)
+        header = request.header
         account = AccountConfig(
             access_key=header.access_key,
             admin=header.admin,
@@ -63,46 +54,45 @@ class AccessHandlers:
             await access.book.put_account(account)
         except (ConfigError, OSError) as error:
             raise refusal(code, f"the account was not changed: {error}") from error
-        return frame.reply()
 
-    async def delete_account(self, frame: Frame, connection: Connection) -> Frame:
-        """51: take an account away."""
+    @answers(RequestCode.DELETE_ACL_CONFIG, needs=ACCOUNTS)
+    async def delete_account(self, request: Request[DeleteAccessConfigHeader]) -> None:
+        """Take an account away."""
         code = ResponseCode.DELETE_ACL_CONFIG_FAILED
         access = self._get_access(code)
-        access_key = decode_header(DeleteAccessConfigHeader, frame.ext).access_key
         try:
-            await access.book.delete_account(required(access_key, "accessKey", frame))
+            await access.book.delete_account(request.required(request.header.access_key, "accessKey"))
         except (ConfigError, OSError) as error:
             raise refusal(code, f"the account was not deleted: {error}") from error
-        return frame.reply()
 
-    async def put_white_addresses(self, frame: Frame, connection: Connection) -> Frame:
-        """53: which addresses need no account."""
+    @answers(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, needs=ACCOUNTS)
+    async def put_white_addresses(self, request: Request[UpdateWhiteAddressesHeader]) -> None:
+        """Change which addresses need no account."""
         code = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
         access = self._get_access(code)
-        header = decode_header(UpdateWhiteAddressesHeader, frame.ext)
+        header = request.header
         path = Path(header.acl_file_full_path) if header.acl_file_full_path else None
         try:
             await access.book.put_white_addresses(_split(header.global_white_addrs), path)
         except (ConfigError, OSError) as error:
             raise refusal(code, f"the white list was not changed: {error}") from error
-        return frame.reply()
 
-    def show_versions(self, frame: Frame, connection: Connection) -> Frame:
-        """52: the versions of the files."""
+    @answers(RequestCode.GET_BROKER_CLUSTER_ACL_INFO, needs=ACCOUNTS)
+    def show_versions(self, request: Request[NoFields]) -> BrokerAclInfoAnswer:
+        """Which versions of the access configuration's files are in force."""
         access = self._get_access(ResponseCode.SYSTEM_ERROR)
         versions = {str(file.path): file.version for file in access.book.table.files}
-        answer = BrokerAclInfoAnswer(
+        return BrokerAclInfoAnswer(
             version=encode_body(versions[str(access.book.path)]).decode(),
             all_acl_file_version=msgspec.json.encode(versions).decode(),
             broker_name=self._identity.broker_name,
             broker_addr=self._identity.address,
             cluster_name=self._identity.cluster_name,
         )
-        return frame.reply(ext=encode_header(answer))
 
-    def show_accounts(self, frame: Frame, connection: Connection) -> Frame:
-        """54: all accounts, without their secrets.
+    @answers(RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG, needs=ACCOUNTS)
+    def show_accounts(self, request: Request[NoFields]) -> AccessConfig:
+        """All accounts, without their secrets.
 
         A signature does not name the request that it is for, so any that an administrator was heard making may come
         again as this one, over a connection of the listener's own. `aclAnswersSecrets` is for those who are sure that
@@ -111,13 +101,12 @@ class AccessHandlers:
         files = self._get_access(ResponseCode.SYSTEM_ERROR).book.table.files
         by_key = {account.access_key: account for file in reversed(files) for account in reversed(file.accounts)}
         accounts = list(reversed(by_key.values()))
-        if not (self._answers_secrets and connection.is_encrypted):
+        if not (self._answers_secrets and request.connection.is_encrypted):
             accounts = [msgspec.structs.replace(account, secret_key=None) for account in accounts]
-        body = AccessConfig(
+        return AccessConfig(
             global_white_addrs=[address for file in files for address in file.white_addresses],
             plain_access_configs=accounts,
         )
-        return frame.reply(body=encode_body(body))
 
     def _get_access(self, code: int) -> AccessControl:
         if self._access is None:

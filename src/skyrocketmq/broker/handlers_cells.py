@@ -15,13 +15,14 @@ from typing import Final
 
 import msgspec
 
-from skyrocketmq.broker.answers import refusal, required
+from skyrocketmq.broker.access_rules import reads
+from skyrocketmq.broker.answers import refusal
 from skyrocketmq.broker.clients import ConsumerTable
 from skyrocketmq.broker.consumer_filters import ConsumerFilters, is_tag_type
 from skyrocketmq.broker.pull_filters import SqlPullFilter
 from skyrocketmq.filters import ALL_TAGS
 from skyrocketmq.model import SubscriptionData
-from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.net import Connection, Request, answers
 from skyrocketmq.ports import Clock
 from skyrocketmq.slices import Slices, joined_in_slices
 from skyrocketmq.store import ConsumeQueue, MessageStore
@@ -31,7 +32,6 @@ from skyrocketmq.wire.bodies_admin import ConsumeQueueEntries, ConsumeQueueEntry
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_admin import QueryConsumeQueueHeader
-from skyrocketmq.wire.headers_codec import decode_header
 
 __all__ = ["CellHandlers"]
 
@@ -52,13 +52,11 @@ class CellHandlers:
         self._clock = clock
         self._making = asyncio.Lock()  # guards no state: whoever has it makes an answer
 
-    def register(self, dispatcher: Dispatcher) -> None:
-        dispatcher.register(RequestCode.QUERY_CONSUME_QUEUE, self.query_cells)
-
-    async def query_cells(self, frame: Frame, connection: Connection) -> Frame:
-        """321: cells of a queue from an index on, as many as one of its files has of them."""
-        header = decode_header(QueryConsumeQueueHeader, frame.ext)
-        topic = required(header.topic, "topic", frame)
+    @answers(RequestCode.QUERY_CONSUME_QUEUE, answer=ConsumeQueueEntries, needs=reads("topic", "consumerGroup"))
+    async def query_cells(self, request: Request[QueryConsumeQueueHeader]) -> Frame | bytes:
+        """Cells of a queue from an index on, as many as one of its files has of them."""
+        header = request.header
+        topic = request.required(header.topic, "topic")
         queue = self._store.queues.find(topic, header.queue_id)
         if queue is None:
             raise refusal(
@@ -66,9 +64,11 @@ class CellHandlers:
                 f"there is no queue {header.queue_id} of topic {topic} here: check both, and whether it has messages",
             )
         async with self._making:
-            return await self._answer(frame, header, topic, queue)
+            return await self._answer(request.frame, header, topic, queue)
 
-    async def _answer(self, frame: Frame, header: QueryConsumeQueueHeader, topic: str, queue: ConsumeQueue) -> Frame:
+    async def _answer(
+        self, frame: Frame, header: QueryConsumeQueueHeader, topic: str, queue: ConsumeQueue
+    ) -> Frame | bytes:
         cells = await self._store.read_cells(queue, header.index, min(header.count, CELL_COUNT_MAX))
         if cells is None:
             # A success without a body: this is how the family says that there is no such place.
@@ -87,7 +87,7 @@ class CellHandlers:
             queue_data=entries,
             subscription_data=subscription,
         )
-        return frame.reply(body=await joined_in_slices(body_parts(body), self._clock))
+        return await joined_in_slices(body_parts(body), self._clock)
 
     def _filter(self, topic: str, group: str | None) -> tuple[SubscriptionData | None, str | None, Wants]:
         """What a group subscribes to, the filter that the broker keeps for it as a text, and its decision on a cell."""

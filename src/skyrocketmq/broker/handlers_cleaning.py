@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from skyrocketmq.broker.access_rules import ADMIN
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.errors import StoreError
 from skyrocketmq.model.names import (
@@ -16,10 +17,10 @@ from skyrocketmq.model.names import (
     TRANSACTION_HALF_TOPIC,
     TRANSACTION_OP_TOPIC,
 )
-from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.net import Request, answers
 from skyrocketmq.store import MessageStore
 from skyrocketmq.wire.codes import RequestCode
-from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.headers_codec import NoFields
 
 __all__ = ["CleaningHandlers"]
 
@@ -36,33 +37,29 @@ class CleaningHandlers:
         self._topics = topics
         self._store = store
 
-    def register(self, dispatcher: Dispatcher) -> None:
-        dispatcher.register(RequestCode.DELETE_EXPIRED_COMMITLOG, self.delete_expired_files)
-        dispatcher.register(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, self.clean_expired_queues)
-        dispatcher.register(RequestCode.CLEAN_UNUSED_TOPIC, self.clean_unused_topics)
-
-    def delete_expired_files(self, frame: Frame, connection: Connection) -> Frame:
-        """329: the next runs of the cleaner delete old log files, whatever the hour."""
-        logger.info("old files are to be deleted", extra={"by": connection.peer})
+    @answers(RequestCode.DELETE_EXPIRED_COMMITLOG, needs=ADMIN)
+    def delete_expired_files(self, request: Request[NoFields]) -> None:
+        """Let the next runs of the cleaner delete old log files, whatever the hour."""
+        logger.info("old files are to be deleted", extra={"by": request.connection.peer})
         self._store.cleaner.ask()
-        return frame.reply()
 
-    async def clean_expired_queues(self, frame: Frame, connection: Connection) -> Frame:
-        """306: queues let go of the files that hold nothing but places of messages that are gone.
+    @answers(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, needs=ADMIN)
+    async def clean_expired_queues(self, request: Request[NoFields]) -> None:
+        """Delete the files of queues that hold nothing but places of messages that are gone.
 
         A queue whose messages are all gone keeps its last file, and with it the number of its next message.
         """
         await self._store.cleaner.follow_log()
-        return frame.reply()
 
-    async def clean_unused_topics(self, frame: Frame, connection: Connection) -> Frame:
-        """316: queues of topics that are not in the topic table go."""
+    @answers(RequestCode.CLEAN_UNUSED_TOPIC, needs=ADMIN)
+    async def clean_unused_topics(self, request: Request[NoFields]) -> None:
+        """Delete the queues of topics that are not in the topic table."""
         for topic in self._store.queues.topics():
             is_used = self._topics.find(topic) is not None or topic in KEPT_TOPICS
             if not is_used and not topic.startswith(LIGHT_QUEUE_PREFIX):
-                logger.info("queues of an unknown topic deleted", extra={"topic": topic, "by": connection.peer})
+                extra = {"topic": topic, "by": request.connection.peer}
+                logger.info("queues of an unknown topic deleted", extra=extra)
                 try:
                     await self._store.delete_topic_queues(topic)
                 except (StoreError, OSError) as error:
                     logger.error("queues not deleted", extra={"topic": topic, "error": str(error)})
-        return frame.reply()

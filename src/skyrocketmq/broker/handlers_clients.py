@@ -11,7 +11,8 @@ import logging
 from collections.abc import Awaitable, Generator, Iterator
 
 from skyrocketmq.broker.access import AccessControl
-from skyrocketmq.broker.answers import no_consumers, read_body, refusal, required
+from skyrocketmq.broker.access_rules import ADMIN, SUB, Need, member_of, named_in, need_of_group, need_on_topic
+from skyrocketmq.broker.answers import no_consumers, refusal
 from skyrocketmq.broker.clients import ConsumerTable, Member, ProducerTable
 from skyrocketmq.broker.consumer_filters import ConsumerFilters, is_tag_type
 from skyrocketmq.broker.groups import GroupTable
@@ -21,20 +22,20 @@ from skyrocketmq.broker.pull_rules import no_sql_filters
 from skyrocketmq.broker.subscription_differences import SubscriptionDifferences
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig, ConfigHolder
-from skyrocketmq.errors import IllegalArgument
+from skyrocketmq.errors import IllegalArgument, ProtocolError
 from skyrocketmq.filters import SqlError, compile_sql
 from skyrocketmq.model import SQL92_EXPRESSION, ConsumerData, HeartbeatData
 from skyrocketmq.model.names import check_topic, retry_topic
-from skyrocketmq.net import Connection, Dispatcher, Steps, in_slices
+from skyrocketmq.net import BodyRequest, Connection, Request, Steps, answers, in_slices
 from skyrocketmq.ports import Clock
 from skyrocketmq.slices import Backlog
-from skyrocketmq.wire import bodies_admin, bodies_clients
-from skyrocketmq.wire.bodies import encode_body
+from skyrocketmq.wire import bodies_admin
+from skyrocketmq.wire.bodies_clients import CheckClientRequest, ConsumerIdList
 from skyrocketmq.wire.codes import Language, RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_admin import ProducerGroupHeader
 from skyrocketmq.wire.headers_clients import ConsumerGroupHeader, UnregisterClientHeader
-from skyrocketmq.wire.headers_codec import decode_header
+from skyrocketmq.wire.headers_codec import NoFields
 
 __all__ = ["SCAN_INTERVAL_S", "SILENCE_S_MAX", "ClientHandlers"]
 
@@ -43,6 +44,20 @@ logger = logging.getLogger(__name__)
 SILENCE_S_MAX = 120.0  # a client that sent no heartbeat for so long is gone; it sends one every 30 s
 SCAN_INTERVAL_S = 10.0
 NAMED_MAX = 8  # groups named in a line of the log
+
+
+def _heartbeat_needs(data: HeartbeatData) -> Iterator[Need]:
+    for consumer in data.consumer_data_set:
+        yield need_of_group(consumer.group_name)
+        for subscription in consumer.subscription_data_set:
+            yield need_on_topic(subscription.topic, SUB)
+
+
+def _check_needs(request: CheckClientRequest) -> Iterator[Need]:
+    yield need_of_group(request.group)
+    if request.subscription_data is None:
+        raise ProtocolError("the check of a subscription has none")
+    yield need_on_topic(request.subscription_data.topic, SUB)
 
 
 class ClientHandlers:
@@ -75,31 +90,20 @@ class ClientHandlers:
         self._leaving = Backlog(clock)
         producers.may_be_told = None if access is None else access.may_be_told
 
-    def register(self, dispatcher: Dispatcher) -> None:
-        for code, handler in (
-            (RequestCode.HEART_BEAT, self.heartbeat),
-            (RequestCode.UNREGISTER_CLIENT, self.unregister),
-            (RequestCode.CHECK_CLIENT_CONFIG, self.check_subscription),
-            (RequestCode.GET_CONSUMER_LIST_BY_GROUP, self.list_client_ids),
-            (RequestCode.GET_CONSUMER_CONNECTION_LIST, self.list_consumers),
-            (RequestCode.GET_PRODUCER_CONNECTION_LIST, self.list_producers),
-            (RequestCode.GET_ALL_PRODUCER_INFO, self.list_all_producers),
-        ):
-            dispatcher.register(code, handler)
-
     # -- coming and going
 
-    def heartbeat(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
-        """34: a client says who it is, what it produces and what it consumes."""
+    @answers(RequestCode.HEART_BEAT, needs=named_in(HeartbeatData, _heartbeat_needs))
+    def heartbeat(self, request: BodyRequest[HeartbeatData]) -> Frame | Awaitable[Frame]:
+        """A client says, every thirty seconds, who it is, what it produces and what it consumes."""
+        frame, connection = request.frame, request.connection
         check_heartbeat_bytes(frame.body)
-        data = read_body(HeartbeatData, frame)
         check_heartbeat(
-            data,
+            request.body,
             self._config.current.limits,
             consuming=self._consumers.subscriptions_of(connection),
             producing=self._producers.groups_of(connection),
         )
-        return in_slices(self._take_heartbeat(data, frame, connection), self._clock)
+        return in_slices(self._take_heartbeat(request.body, frame, connection), self._clock)
 
     def _take_heartbeat(self, data: HeartbeatData, frame: Frame, connection: Connection) -> Steps:
         member = Member(
@@ -155,9 +159,10 @@ class ClientHandlers:
                 if member.connection.is_closed:  # nobody would take back what is registered now
                     return
 
-    def unregister(self, frame: Frame, connection: Connection) -> Frame:
-        """35: a client leaves its groups."""
-        header = decode_header(UnregisterClientHeader, frame.ext)
+    @answers(RequestCode.UNREGISTER_CLIENT, needs=member_of("consumerGroup"))
+    def unregister(self, request: Request[UnregisterClientHeader]) -> None:
+        """A client leaves its groups."""
+        header, connection = request.header, request.connection
         if header.producer_group:
             self._producers.unregister(header.producer_group, connection)
         if header.consumer_group and self._consumers.unregister(header.consumer_group, connection):
@@ -166,7 +171,6 @@ class ClientHandlers:
             group = self._groups.find(header.consumer_group)
             if group is None or group.notify_consumer_ids_changed_enable:
                 self._notify(header.consumer_group)
-        return frame.reply()
 
     def connection_closed(self, connection: Connection) -> None:
         """A connection has ended, and with it its membership in every group."""
@@ -218,11 +222,12 @@ class ClientHandlers:
 
     # -- questions
 
-    def check_subscription(self, frame: Frame, connection: Connection) -> Frame:
-        """46: can the broker filter by this expression? Tags always."""
-        subscription = read_body(bodies_clients.CheckClientRequest, frame).subscription_data
+    @answers(RequestCode.CHECK_CLIENT_CONFIG, needs=named_in(CheckClientRequest, _check_needs))
+    def check_subscription(self, request: BodyRequest[CheckClientRequest]) -> None:
+        """Whether the broker can filter by this expression. Tags always."""
+        subscription = request.body.subscription_data
         if subscription is None or is_tag_type(subscription.expression_type):
-            return frame.reply()
+            return
         config, kind = self._config.current, subscription.expression_type
         if not config.sql_filter_enable:
             raise refusal(ResponseCode.SYSTEM_ERROR, no_sql_filters(config, kind))
@@ -235,34 +240,35 @@ class ClientHandlers:
             compile_sql(subscription.sub_string)
         except SqlError as error:
             raise refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
-        return frame.reply()
 
-    def list_client_ids(self, frame: Frame, connection: Connection) -> Frame:
-        """38: the client ids of a group, among which its members share the queues."""
-        group = required(decode_header(ConsumerGroupHeader, frame.ext).consumer_group, "consumerGroup", frame)
+    @answers(RequestCode.GET_CONSUMER_LIST_BY_GROUP, needs=member_of("consumerGroup"))
+    def list_client_ids(self, request: Request[ConsumerGroupHeader]) -> ConsumerIdList:
+        """The client ids of a group, among which its members share the queues."""
+        group = request.required(request.header.consumer_group, "consumerGroup")
         client_ids = self._consumers.client_ids_of(group)
         if not client_ids:
             raise refusal(ResponseCode.SYSTEM_ERROR, no_consumers(group, self._config.current.broker_name))
-        return frame.reply(body=encode_body(bodies_clients.ConsumerIdList(consumer_id_list=tuple(client_ids))))
+        return ConsumerIdList(consumer_id_list=tuple(client_ids))
 
-    def list_consumers(self, frame: Frame, connection: Connection) -> Frame:
-        """203: the members of a consumer group and what they subscribe to."""
-        name = required(decode_header(ConsumerGroupHeader, frame.ext).consumer_group, "consumerGroup", frame)
+    @answers(RequestCode.GET_CONSUMER_CONNECTION_LIST, needs=member_of("consumerGroup"))
+    def list_consumers(self, request: Request[ConsumerGroupHeader]) -> bodies_admin.ConsumerConnections:
+        """The members of a consumer group and what they subscribe to."""
+        name = request.required(request.header.consumer_group, "consumerGroup")
         group = self._consumers.find(name)
         if group is None:
             raise refusal(ResponseCode.CONSUMER_NOT_ONLINE, no_consumers(name, self._config.current.broker_name))
-        body = bodies_admin.ConsumerConnections(
+        return bodies_admin.ConsumerConnections(
             connection_set=tuple(map(_connection, self._consumers.members_of(name))),
             consume_from_where=group.consume_from_where,
             consume_type=group.consume_type,
             message_model=group.message_model,
             subscription_table=group.subscriptions,
         )
-        return frame.reply(body=encode_body(body))
 
-    def list_producers(self, frame: Frame, connection: Connection) -> Frame:
-        """204: the members of a producer group."""
-        group = required(decode_header(ProducerGroupHeader, frame.ext).producer_group, "producerGroup", frame)
+    @answers(RequestCode.GET_PRODUCER_CONNECTION_LIST, needs=ADMIN)
+    def list_producers(self, request: Request[ProducerGroupHeader]) -> bodies_admin.ProducerConnections:
+        """The members of a producer group."""
+        group = request.required(request.header.producer_group, "producerGroup")
         members = self._producers.members_of(group)
         if not members:
             raise refusal(
@@ -270,14 +276,13 @@ class ClientHandlers:
                 f"no producer of group {group} is connected to {self._config.current.broker_name}: "
                 "check the group's name, and whether its producers send to this broker",
             )
-        return frame.reply(
-            body=encode_body(bodies_admin.ProducerConnections(connection_set=tuple(map(_connection, members))))
-        )
+        return bodies_admin.ProducerConnections(connection_set=tuple(map(_connection, members)))
 
-    def list_all_producers(self, frame: Frame, connection: Connection) -> Frame:
-        """328: every producer by group."""
+    @answers(RequestCode.GET_ALL_PRODUCER_INFO, needs=ADMIN)
+    def list_all_producers(self, request: Request[NoFields]) -> bodies_admin.ProducerTable:
+        """Every producer by group."""
         data = {group: list(map(_producer, self._producers.members_of(group))) for group in self._producers.groups()}
-        return frame.reply(body=encode_body(bodies_admin.ProducerTable(data=data)))
+        return bodies_admin.ProducerTable(data=data)
 
 
 def _has_legal_retry_topic(group: str) -> bool:

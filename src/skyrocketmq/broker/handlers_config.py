@@ -6,16 +6,17 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
+from skyrocketmq.broker.access_rules import ADMIN
 from skyrocketmq.broker.answers import refusal
 from skyrocketmq.config import BrokerConfig, ConfigHolder, read_requested_properties, write_properties
 from skyrocketmq.errors import ConfigError
 from skyrocketmq.model import DataVersion
-from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.net import Request, answers
 from skyrocketmq.wire.bodies import encode_body
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_admin import GetBrokerConfigAnswer
-from skyrocketmq.wire.headers_codec import encode_header
+from skyrocketmq.wire.headers_codec import NoFields
 
 __all__ = ["ConfigHandlers"]
 
@@ -30,17 +31,14 @@ class ConfigHandlers:
     def __init__(self, config: ConfigHolder[BrokerConfig]) -> None:
         self._config = config
 
-    def register(self, dispatcher: Dispatcher) -> None:
-        dispatcher.register(RequestCode.UPDATE_BROKER_CONFIG, self.update_config)
-        dispatcher.register(RequestCode.GET_BROKER_CONFIG, self.get_config)
-
-    async def update_config(self, frame: Frame, connection: Connection) -> Frame:
-        """25: new values for some keys, as lines of `key=value`; all of them or none are taken.
+    @answers(RequestCode.UPDATE_BROKER_CONFIG, body="lines", needs=ADMIN)
+    async def update_config(self, request: Request[NoFields]) -> Frame:
+        """Set some keys, as lines of `key=value`; all of them or none are taken.
 
         The remark names the keys that wait for the next start.
         """
         try:
-            changes = read_requested_properties(frame.body)
+            changes = read_requested_properties(request.frame.body)
             self._check_name_servers(changes)
             changed = await self._config.update(changes)
         except ConfigError as error:
@@ -48,8 +46,8 @@ class ConfigHandlers:
         except OSError as error:
             remark = f"nothing was changed, because the configuration could not be written to its file: {error}"
             raise refusal(ResponseCode.SYSTEM_ERROR, remark) from error
-        logger.info("configuration updated", extra={"keys": sorted(changed), "by": connection.peer})
-        return frame.reply(remark=self._config.pending_text())
+        logger.info("configuration updated", extra={"keys": sorted(changed), "by": request.connection.peer})
+        return request.frame.reply(remark=self._config.pending_text())
 
     def _check_name_servers(self, changes: Mapping[str, str]) -> None:
         """With accounts, whoever may not sign must not be able to make the broker sign for him, at a server of his."""
@@ -58,8 +56,9 @@ class ConfigHandlers:
         if current.acl_enable and any(changes.get(name, addresses) != addresses for name in NAME_SERVER_KEYS):
             raise ConfigError("namesrvAddr is not changed by a request while aclEnable is true: set it in the file")
 
-    def get_config(self, frame: Frame, connection: Connection) -> Frame:
-        """26: every key that is in effect, as lines of `key=value`."""
+    @answers(RequestCode.GET_BROKER_CONFIG, answer="lines", needs=ADMIN)
+    def get_config(self, request: Request[NoFields]) -> tuple[GetBrokerConfigAnswer, bytes]:
+        """Every key that is in effect, as lines of `key=value`."""
         version = DataVersion(timestamp=self._config.version.timestamp_ms, counter=self._config.version.counter)
         answer = GetBrokerConfigAnswer(version=encode_body(version).decode())
-        return frame.reply(ext=encode_header(answer), body=write_properties(self._config.as_properties()))
+        return answer, write_properties(self._config.as_properties())

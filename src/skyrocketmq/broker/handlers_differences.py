@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+from skyrocketmq.broker.access_rules import ADMIN
 from skyrocketmq.broker.subscription_differences import (
     GroupDifference,
     SubscriptionDifferences,
@@ -15,21 +16,18 @@ from skyrocketmq.broker.subscription_differences import (
     differing_topics,
 )
 from skyrocketmq.config import BrokerConfig, ConfigHolder
-from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.net import Connection, Request, answers
 from skyrocketmq.ports import Clock
-from skyrocketmq.wire.bodies import encode_body
-from skyrocketmq.wire.bodies_differences import (
+from skyrocketmq.wire.headers_clients import ConsumerGroupHeader
+from skyrocketmq.wire.own_requests import (
     DifferenceReport,
     DifferingFilter,
     DifferingGroup,
     DifferingMember,
     DifferingMode,
     DifferingTopic,
+    OwnRequestCode,
 )
-from skyrocketmq.wire.codes import OwnRequestCode
-from skyrocketmq.wire.frames import Frame
-from skyrocketmq.wire.headers_clients import ConsumerGroupHeader
-from skyrocketmq.wire.headers_codec import decode_header
 
 __all__ = ["DifferenceHandlers"]
 
@@ -49,9 +47,6 @@ class DifferenceHandlers:
         self._config = config
         self._differences = differences
         self._clock = clock
-
-    def register(self, dispatcher: Dispatcher) -> None:
-        dispatcher.register(OwnRequestCode.GET_SUBSCRIPTION_DIFFERENCES, self.list_differences)
 
     def report(self) -> None:
         """Log the differences that have lasted."""
@@ -75,10 +70,11 @@ class DifferenceHandlers:
             "inconsistentSubscriptionTotal": str(self._differences.reported_count),
         }
 
-    def list_differences(self, frame: Frame, connection: Connection) -> Frame:
-        """20001: who differs in what; of one group, if the request names one."""
-        group = decode_header(ConsumerGroupHeader, frame.ext).consumer_group
-        report = DifferenceReport(
+    @answers(OwnRequestCode.GET_SUBSCRIPTION_DIFFERENCES, needs=ADMIN)
+    def list_differences(self, request: Request[ConsumerGroupHeader]) -> DifferenceReport:
+        """Groups whose members subscribe to different things; of one group, if the request names one."""
+        group = request.header.consumer_group
+        return DifferenceReport(
             broker_name=self._config.current.broker_name,
             groups=tuple(
                 self._describe(difference)
@@ -87,7 +83,6 @@ class DifferenceHandlers:
             ),
             reported_total=self._differences.reported_count,
         )
-        return frame.reply(body=encode_body(report))
 
     def _describe(self, difference: GroupDifference) -> DifferingGroup:
         return DifferingGroup(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 
-from skyrocketmq.broker.answers import change_saved, master_only, read_body, refusal, required
+from skyrocketmq.broker.access_rules import ADMIN, member_of
+from skyrocketmq.broker.answers import change_saved, master_only, refusal
 from skyrocketmq.broker.consumer_offsets import ConsumerOffsets
 from skyrocketmq.broker.groups import GroupTable
 from skyrocketmq.broker.saving import Saver
@@ -15,15 +16,14 @@ from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model import SubscriptionGroupConfig
 from skyrocketmq.model.names import check_group
-from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.net import BodyRequest, Request, answers
 from skyrocketmq.ports import Clock
 from skyrocketmq.slices import joined_in_slices
-from skyrocketmq.wire.bodies import body_parts, encode_body
+from skyrocketmq.wire.bodies import body_parts
 from skyrocketmq.wire.bodies_tables import SubscriptionGroupTable
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
-from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_admin import DeleteSubscriptionGroupHeader, GroupHeader
-from skyrocketmq.wire.headers_codec import decode_header
+from skyrocketmq.wire.headers_codec import NoFields
 
 __all__ = ["GroupHandlers"]
 
@@ -50,16 +50,11 @@ class GroupHandlers:
         self._offsets = offsets
         self._clock = clock
 
-    def register(self, dispatcher: Dispatcher) -> None:
-        dispatcher.register(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, self.put_group)
-        dispatcher.register(RequestCode.DELETE_SUBSCRIPTIONGROUP, self.delete_group)
-        dispatcher.register(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, self.list_groups)
-        dispatcher.register(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, self.show_group)
-
-    async def put_group(self, frame: Frame, connection: Connection) -> Frame:
-        """200: a group to make or to change."""
+    @answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, needs=ADMIN)
+    async def put_group(self, request: BodyRequest[SubscriptionGroupConfig]) -> None:
+        """Make or change a consumer group."""
         master_only(self._config.current, "change a consumer group")
-        group = read_body(SubscriptionGroupConfig, frame)
+        group = request.body
         try:
             check_group(group.group_name)
         except IllegalArgument as error:
@@ -70,31 +65,31 @@ class GroupHandlers:
             )
             raise refusal(ResponseCode.SYSTEM_ERROR, remark)
         self._groups.put(group)
-        logger.info("group updated", extra={"group": group.group_name, "by": connection.peer})
+        logger.info("group updated", extra={"group": group.group_name, "by": request.connection.peer})
         await change_saved(self._groups_file, f"group {group.group_name}")
-        return frame.reply()
 
-    async def delete_group(self, frame: Frame, connection: Connection) -> Frame:
-        """207: a group that goes, with or without its offsets. One that is not there is gone already."""
+    @answers(RequestCode.DELETE_SUBSCRIPTIONGROUP, needs=ADMIN)
+    async def delete_group(self, request: Request[DeleteSubscriptionGroupHeader]) -> None:
+        """Delete a consumer group, with or without its offsets. Deleting an unknown group succeeds."""
         master_only(self._config.current, "delete a consumer group")
-        header = decode_header(DeleteSubscriptionGroupHeader, frame.ext)
-        name = required(header.group_name, "groupName", frame)
+        name = request.required(request.header.group_name, "groupName")
         self._groups.delete(name)
-        topics = self._offsets.forget_group(name) if header.remove_offset else []
-        logger.info("group deleted", extra={"group": name, "offsets_of": len(topics), "by": connection.peer})
+        topics = self._offsets.forget_group(name) if request.header.remove_offset else []
+        logger.info("group deleted", extra={"group": name, "offsets_of": len(topics), "by": request.connection.peer})
         await change_saved(self._groups_file, f"the end of group {name}")
-        return frame.reply()
 
-    async def list_groups(self, frame: Frame, connection: Connection) -> Frame:
-        """201: all groups, as slaves copy them and administrators read them."""
+    @answers(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, answer=SubscriptionGroupTable, needs=ADMIN)
+    async def list_groups(self, request: Request[NoFields]) -> bytes:
+        """All groups, as slaves copy them and administrators read them."""
         table = SubscriptionGroupTable(
             data_version=self._groups.data_version, subscription_group_table=self._groups.table()
         )
-        return frame.reply(body=await joined_in_slices(body_parts(table), self._clock))
+        return await joined_in_slices(body_parts(table), self._clock)
 
-    def show_group(self, frame: Frame, connection: Connection) -> Frame:
-        """352: one group, as administration tools of release 5 ask for it. To ask is not to make it."""
-        name = required(decode_header(GroupHeader, frame.ext).group, "group", frame)
+    @answers(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, needs=member_of("group"))
+    def show_group(self, request: Request[GroupHeader]) -> SubscriptionGroupConfig:
+        """One consumer group, as administration tools of release 5 ask for it. To ask is not to make it."""
+        name = request.required(request.header.group, "group")
         group = self._groups.find(name)
         if group is None:
             remark = (
@@ -102,4 +97,4 @@ class GroupHandlers:
                 "`skyrocketmq admin updateSubGroup`, or let its consumers connect"
             )
             raise refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
-        return frame.reply(body=encode_body(group))
+        return group

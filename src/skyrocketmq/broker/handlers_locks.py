@@ -7,17 +7,18 @@ Rule 2: a request for more locks than a group may have is refused whole, before 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator, Iterable
+from collections.abc import Awaitable, Generator, Iterable, Iterator
 from typing import Final
 
-from skyrocketmq.broker.answers import read_body, refusal, required
+from skyrocketmq.broker.access_rules import Need, named_in, need_of_group
+from skyrocketmq.broker.answers import refusal
 from skyrocketmq.broker.heartbeat_rules import check_locks
 from skyrocketmq.broker.queue_locks import QueueLocks
 from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.errors import BrokerError
 from skyrocketmq.model import QUEUE_COUNT_MAX, MessageQueue
-from skyrocketmq.net import Connection, Dispatcher, Steps, in_slices
+from skyrocketmq.net import BodyRequest, Steps, answers, in_slices
 from skyrocketmq.ports import Clock
 from skyrocketmq.slices import Backlog
 from skyrocketmq.wire.bodies import encode_body
@@ -28,6 +29,10 @@ from skyrocketmq.wire.frames import Frame
 __all__ = ["LockHandlers"]
 
 QUEUES_A_STEP: Final = 256
+
+
+def _needs(request: QueueLockRequest) -> Iterator[Need]:
+    yield need_of_group(request.consumer_group)
 
 
 class LockHandlers:
@@ -42,17 +47,15 @@ class LockHandlers:
         self._clock = clock
         self._expiring = Backlog(clock)
 
-    def register(self, dispatcher: Dispatcher) -> None:
-        dispatcher.register(RequestCode.LOCK_BATCH_MQ, self.lock_queues)
-        dispatcher.register(RequestCode.UNLOCK_BATCH_MQ, self.unlock_queues)
+    @answers(RequestCode.LOCK_BATCH_MQ, answer=LockedQueues, needs=named_in(QueueLockRequest, _needs))
+    def lock_queues(self, request: BodyRequest[QueueLockRequest]) -> Frame | Awaitable[Frame]:
+        """Lock queues for a consumer that reads in order, or renew its locks."""
+        return in_slices(self._lock(request), self._clock)
 
-    def lock_queues(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
-        """41: a consumer wants queues for itself, or renews its right to them."""
-        return in_slices(self._lock(frame), self._clock)
-
-    def unlock_queues(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
-        """42: a consumer gives queues back."""
-        return in_slices(self._unlock(frame), self._clock)
+    @answers(RequestCode.UNLOCK_BATCH_MQ, needs=named_in(QueueLockRequest, _needs))
+    def unlock_queues(self, request: BodyRequest[QueueLockRequest]) -> Frame | Awaitable[Frame]:
+        """Give locked queues back."""
+        return in_slices(self._unlock(request), self._clock)
 
     def drop_expired(self) -> None:
         """Forget what nobody renews."""
@@ -61,33 +64,33 @@ class LockHandlers:
     def close(self) -> None:
         self._expiring.close()
 
-    def _lock(self, frame: Frame) -> Steps:
-        request, group, client_id = self._read(frame)
+    def _lock(self, request: BodyRequest[QueueLockRequest]) -> Steps:
+        group, client_id = self._read(request)
         yield
-        queues = yield from self._existing(request.mq_set)
+        queues = yield from self._existing(request.body.mq_set)
         yield
         # From here on in one step, of a few milliseconds: else another client could take the room, or the queues.
         self._check_room(queues, group)
         granted = self._locks.lock(queues, group=group, client_id=client_id, now_s=self._clock.monotonic())
         yield
-        return frame.reply(body=encode_body(LockedQueues(lock_ok_mq_set=tuple(granted))))
+        return request.frame.reply(body=encode_body(LockedQueues(lock_ok_mq_set=tuple(granted))))
 
-    def _unlock(self, frame: Frame) -> Steps:
-        request, group, client_id = self._read(frame)
+    def _unlock(self, request: BodyRequest[QueueLockRequest]) -> Steps:
+        group, client_id = self._read(request)
         yield
-        self._locks.unlock(request.mq_set, group=group, client_id=client_id)
-        return frame.reply()
+        self._locks.unlock(request.body.mq_set, group=group, client_id=client_id)
+        return request.frame.reply()
 
-    def _read(self, frame: Frame) -> tuple[QueueLockRequest, str, str]:
+    def _read(self, request: BodyRequest[QueueLockRequest]) -> tuple[str, str]:
+        """The group and its member, of a request that passes the checks."""
         count_max = self._config.current.limits.queue_locks_per_group_max
-        count = frame.body.count(b"{") - 1  # each queue is an object, in the one that is the request
+        count = request.frame.body.count(b"{") - 1  # each queue is an object, in the one that is the request
         if count > count_max:
             raise _too_many(f"the request is about {count} queues", "queueLocksPerGroupMax", count_max)
-        request = read_body(QueueLockRequest, frame)
-        group = required(request.consumer_group, "consumerGroup", frame)
-        client_id = required(request.client_id, "clientId", frame)
-        check_locks(request)
-        return request, group, client_id
+        group = request.required(request.body.consumer_group, "consumerGroup")
+        client_id = request.required(request.body.client_id, "clientId")
+        check_locks(request.body)
+        return group, client_id
 
     def _existing(self, queues: Iterable[MessageQueue]) -> Generator[None, None, list[MessageQueue]]:
         """The queues that can be locked. Their names are those of the table: a text less for each that is kept."""

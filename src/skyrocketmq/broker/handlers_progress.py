@@ -12,7 +12,8 @@ from typing import Final
 
 import msgspec
 
-from skyrocketmq.broker.answers import no_such_topic, not_the_brokers, required
+from skyrocketmq.broker.access_rules import ADMIN, member_of, reads
+from skyrocketmq.broker.answers import no_such_topic, not_the_brokers
 from skyrocketmq.broker.clients import ConsumerTable
 from skyrocketmq.broker.consumer_offsets import ConsumerOffsets
 from skyrocketmq.broker.groups import GroupTable
@@ -22,7 +23,7 @@ from skyrocketmq.broker.topics import TopicTable
 from skyrocketmq.broker.turns import Turns
 from skyrocketmq.model import MessageQueue
 from skyrocketmq.model.numbers import INT64_MAX
-from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.net import Connection, Request, answers
 from skyrocketmq.ports import Clock
 from skyrocketmq.slices import Slices, joined_in_slices
 from skyrocketmq.store import MessageStore
@@ -37,7 +38,6 @@ from skyrocketmq.wire.bodies_admin import (
 )
 from skyrocketmq.wire.bodies_tables import CorrectionOffsets, TopicList
 from skyrocketmq.wire.codes import RequestCode
-from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_admin import (
     CloneGroupOffsetHeader,
     CorrectionOffsetHeader,
@@ -46,7 +46,6 @@ from skyrocketmq.wire.headers_admin import (
     GroupHeader,
     TopicOfGroupHeader,
 )
-from skyrocketmq.wire.headers_codec import decode_header
 from skyrocketmq.wire.parts import Splitter
 
 __all__ = ["ProgressHandlers"]
@@ -81,24 +80,13 @@ class ProgressHandlers:
         self._clock = clock
         self._turns = Turns(clock)
 
-    def register(self, dispatcher: Dispatcher) -> None:
-        for code, handler in (
-            (RequestCode.GET_CONSUME_STATS, self.consume_stats),
-            (RequestCode.GET_BROKER_CONSUME_STATS, self.all_consume_stats),
-            (RequestCode.QUERY_CONSUME_TIME_SPAN, self.consume_time_spans),
-        ):
-            dispatcher.register(code, handler)
-        dispatcher.register(RequestCode.CLONE_GROUP_OFFSET, self.clone_offsets)
-        dispatcher.register(RequestCode.QUERY_CORRECTION_OFFSET, self.correction_offsets)
-        dispatcher.register(RequestCode.QUERY_TOPICS_BY_CONSUMER, self.topics_of_group)
-        dispatcher.register(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, self.subscription_of_group)
-
     # -- how far groups are
 
-    async def consume_stats(self, frame: Frame, connection: Connection) -> Frame:
-        """208: how far a group is, in one topic or in all that it has an offset for."""
-        header = decode_header(GetConsumeStatsHeader, frame.ext)
-        group = required(header.consumer_group, "consumerGroup", frame)
+    @answers(RequestCode.GET_CONSUME_STATS, answer=ConsumeStats, needs=reads("topic", "consumerGroup"))
+    async def consume_stats(self, request: Request[GetConsumeStatsHeader]) -> bytes:
+        """How far a group is, in one topic or in all that it has an offset for."""
+        header = request.header
+        group = request.required(header.consumer_group, "consumerGroup")
         table: dict[MessageQueue, ConsumeOffsets] = {}
         tps = 0.0
         for topic in [header.topic] if header.topic else self._offsets.topics_of(group):
@@ -106,11 +94,12 @@ class ProgressHandlers:
             if config is not None and self._is_read_by(group, topic):
                 table |= await self._progress(group, topic, queue_count=config.read_queue_nums)
                 tps += self._statistics.group_tps(topic=topic, group=group)
-        return frame.reply(body=await self._body(ConsumeStats(consume_tps=tps, offset_table=table)))
+        return await self._body(ConsumeStats(consume_tps=tps, offset_table=table))
 
-    async def all_consume_stats(self, frame: Frame, connection: Connection) -> Frame:
-        """317: how far all groups are, each in all of its topics; or in those that are consumed in order."""
-        is_order = decode_header(GetBrokerConsumeStatsHeader, frame.ext).is_order
+    @answers(RequestCode.GET_BROKER_CONSUME_STATS, answer=ConsumeStatsList, needs=ADMIN)
+    async def all_consume_stats(self, request: Request[GetBrokerConsumeStatsHeader]) -> bytes:
+        """How far all groups are, each in all of its topics; or in those that are consumed in order."""
+        is_order = request.header.is_order
         # Groups become text as they come: a hundred thousand values kept for later are work for the garbage collector.
         answer = ConsumeStatsList(broker_addr=self._identity.address)
         splitter = Splitter(answer, "consume_stats_list", encode_body)
@@ -142,7 +131,7 @@ class ProgressHandlers:
             texts += (b"," if texts else b"", splitter.entries(groups))
         await slices.end()
         prefix, suffix = splitter.around(msgspec.structs.replace(answer, total_diff=total_diff))
-        return frame.reply(body=b"".join((prefix, *texts, suffix)))
+        return b"".join((prefix, *texts, suffix))
 
     async def _body(self, value: msgspec.Struct) -> bytes:
         return await joined_in_slices(body_parts(value), self._clock)
@@ -165,10 +154,10 @@ class ProgressHandlers:
             await self._turns.let_others()
         return table
 
-    async def consume_time_spans(self, frame: Frame, connection: Connection) -> Frame:
-        """303: when a queue's oldest and newest messages were stored, when the group's last one, and how late it is."""
-        header = decode_header(TopicOfGroupHeader, frame.ext)
-        topic, group = required(header.topic, "topic", frame), required(header.group, "group", frame)
+    @answers(RequestCode.QUERY_CONSUME_TIME_SPAN, answer=ConsumeTimeSpans, needs=reads("topic", "group"))
+    async def consume_time_spans(self, request: Request[TopicOfGroupHeader]) -> bytes:
+        """When a queue's oldest and newest messages were stored, when the group's last one, and how late it is."""
+        topic, group = _topic_of_group(request)
         config = self._topics.find(topic)
         if config is None:
             raise no_such_topic(topic, self._identity.broker_name)
@@ -176,7 +165,7 @@ class ProgressHandlers:
         for queue_id in range(config.write_queue_nums):
             spans.append(await self._time_span(topic, group, queue_id))
             await self._turns.let_others()
-        return frame.reply(body=await self._body(ConsumeTimeSpans(consume_time_span_set=tuple(spans))))
+        return await self._body(ConsumeTimeSpans(consume_time_span_set=tuple(spans)))
 
     async def _time_span(self, topic: str, group: str, queue_id: int) -> ConsumeTimeSpan:
         store = self._store
@@ -202,15 +191,16 @@ class ProgressHandlers:
 
     # -- one group's offsets for another
 
-    def clone_offsets(self, frame: Frame, connection: Connection) -> Frame:
-        """314: a group gets the offsets of another, in one topic or in all that the other has offsets for.
+    @answers(RequestCode.CLONE_GROUP_OFFSET, needs=reads("topic", "srcGroup", "destGroup"))
+    def clone_offsets(self, request: Request[CloneGroupOffsetHeader]) -> None:
+        """Give a group the offsets of another, in one topic or in all that the other has offsets for.
 
         Apache's brokers copy nothing where no topic is named. Of topics that the members of the source no longer
         subscribe to, offsets are copied only if the request says that the source is offline.
         """
-        header = decode_header(CloneGroupOffsetHeader, frame.ext)
-        source = required(header.src_group, "srcGroup", frame)
-        target = required(header.dest_group, "destGroup", frame)
+        header, by = request.header, request.connection.peer
+        source = request.required(header.src_group, "srcGroup")
+        target = request.required(header.dest_group, "destGroup")
         not_the_brokers(target)
         for topic in [header.topic] if header.topic else self._offsets.topics_of(source):
             if self._topics.find(topic) is None or not (header.offline or self._is_read_by(source, topic)):
@@ -219,20 +209,19 @@ class ProgressHandlers:
             for queue_id, offset in queues.items():
                 self._offsets.commit(group=target, topic=topic, queue_id=queue_id, offset=offset)
             logger.info(
-                "offsets cloned",
-                extra={"from": source, "to": target, "topic": topic, "queues": len(queues), "by": connection.peer},
+                "offsets cloned", extra={"from": source, "to": target, "topic": topic, "queues": len(queues), "by": by}
             )
-        return frame.reply()
 
-    def correction_offsets(self, frame: Frame, connection: Connection) -> Frame:
-        """308: for each queue of a topic the smallest offset among groups, those to be left out apart.
+    @answers(RequestCode.QUERY_CORRECTION_OFFSET, needs=ADMIN)
+    def correction_offsets(self, request: Request[CorrectionOffsetHeader]) -> CorrectionOffsets:
+        """For each queue of a topic the smallest offset among groups, those to be left out apart.
 
         Where that is beyond the offset of the group to compare with, the answer is the largest number there is. An
         offset of messages that are gone counts for nothing. Apache's brokers delete the offsets of the groups to be
         left out, and compare with nothing: neither is meant.
         """
-        header = decode_header(CorrectionOffsetHeader, frame.ext)
-        topic = required(header.topic, "topic", frame)
+        header = request.header
+        topic = request.required(header.topic, "topic")
         left_out = {name.strip() for name in (header.filter_groups or "").split(",")}
         smallest: dict[int, int] = {}
         for group in self._offsets.groups_of(topic):
@@ -245,22 +234,26 @@ class ProgressHandlers:
         for queue_id, offset in compared.items():
             if smallest.get(queue_id, 0) > offset:
                 smallest[queue_id] = INT64_MAX
-        return frame.reply(body=encode_body(CorrectionOffsets(correction_offsets=smallest)))
+        return CorrectionOffsets(correction_offsets=smallest)
 
     # -- what groups read
 
-    def topics_of_group(self, frame: Frame, connection: Connection) -> Frame:
-        """343: the topics that a group has read."""
-        group = required(decode_header(GroupHeader, frame.ext).group, "group", frame)
-        topics = TopicList(broker_addr=self._identity.address, topic_list=tuple(self._offsets.topics_of(group)))
-        return frame.reply(body=encode_body(topics))
+    @answers(RequestCode.QUERY_TOPICS_BY_CONSUMER, needs=member_of("group"))
+    def topics_of_group(self, request: Request[GroupHeader]) -> TopicList:
+        """The topics that a group has read."""
+        group = request.required(request.header.group, "group")
+        return TopicList(broker_addr=self._identity.address, topic_list=tuple(self._offsets.topics_of(group)))
 
-    def subscription_of_group(self, frame: Frame, connection: Connection) -> Frame:
-        """345: what a group subscribes to of a topic now."""
-        header = decode_header(TopicOfGroupHeader, frame.ext)
-        topic, group = required(header.topic, "topic", frame), required(header.group, "group", frame)
+    @answers(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, needs=reads("topic", "group"))
+    def subscription_of_group(self, request: Request[TopicOfGroupHeader]) -> GroupSubscription:
+        """What a group subscribes to of a topic now."""
+        topic, group = _topic_of_group(request)
         found = self._consumers.find_subscription(group, topic)
-        return frame.reply(body=encode_body(GroupSubscription(group=group, subscription_data=found, topic=topic)))
+        return GroupSubscription(group=group, subscription_data=found, topic=topic)
+
+
+def _topic_of_group(request: Request[TopicOfGroupHeader]) -> tuple[str, str]:
+    return request.required(request.header.topic, "topic"), request.required(request.header.group, "group")
 
 
 def _time_text(milliseconds: int) -> str:

@@ -6,25 +6,24 @@ queues do: it says so (`anyRecord`), and where access is controlled, whoever say
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from skyrocketmq.broker.access import AccessControl
+from skyrocketmq.broker.access_rules import SIGNATURE, reads
 from skyrocketmq.broker.pull_filters import record_topic
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.errors import broker_error
 from skyrocketmq.model.numbers import INT64_MAX
-from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.net import Request, answers
 from skyrocketmq.store import MessageStore
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
-from skyrocketmq.wire.headers_codec import decode_header, encode_header
+from skyrocketmq.wire.headers_codec import encode_header
 from skyrocketmq.wire.headers_pull import QueryMessageAnswer, QueryMessageHeader, ViewMessageHeader
 
 __all__ = ["QueryHandlers"]
 
 
 class QueryHandlers:
-    """Answers queries. `register` puts them into a dispatcher."""
+    """The answers, from the index and the log."""
 
     def __init__(
         self, *, config: ConfigHolder[BrokerConfig], store: MessageStore, access: AccessControl | None = None
@@ -33,12 +32,10 @@ class QueryHandlers:
         self._access = access
         self._store = store
 
-    def register(self, dispatcher: Dispatcher) -> None:
-        dispatcher.register(RequestCode.QUERY_MESSAGE, self.query_message)
-        dispatcher.register(RequestCode.VIEW_MESSAGE_BY_ID, self.view_message)
-
-    async def query_message(self, frame: Frame, connection: Connection) -> Frame:
-        header = decode_header(QueryMessageHeader, frame.ext)
+    @answers(RequestCode.QUERY_MESSAGE, answer="records", needs=reads("topic"))
+    async def query_message(self, request: Request[QueryMessageHeader]) -> Frame | tuple[QueryMessageAnswer, bytes]:
+        """Find messages by key."""
+        header = request.header
         if header.topic is None or header.key is None:
             raise broker_error(ResponseCode.SYSTEM_ERROR, "a query needs the fields topic and key")
         store = self._config.current.store
@@ -58,15 +55,17 @@ class QueryHandlers:
         if self._access is not None:  # the index knows hashes, which messages of other topics may share
             records = tuple(record for record in records if record_topic(record) == header.topic)
         if not records:
-            return frame.reply(
+            return request.frame.reply(
                 ResponseCode.QUERY_NOT_FOUND,
                 remark=f"no message of topic {header.topic} with key {header.key} in that time",
                 ext=encode_header(answer),
             )
-        return frame.reply(ext=encode_header(answer), body=_joined(records))
+        return answer, b"".join(records)
 
-    async def view_message(self, frame: Frame, connection: Connection) -> Frame:
-        header = decode_header(ViewMessageHeader, frame.ext)
+    @answers(RequestCode.VIEW_MESSAGE_BY_ID, answer="record", needs=SIGNATURE)
+    async def view_message(self, request: Request[ViewMessageHeader]) -> bytes:
+        """Read the message at a place in the log."""
+        header, frame, connection = request.header, request.frame, request.connection
         if header.offset is None:
             raise broker_error(ResponseCode.SYSTEM_ERROR, "to view a message, its offset is needed")
         if header.any_record and (self._access is None or self._access.may_everything(frame, connection)):
@@ -81,8 +80,4 @@ class QueryHandlers:
             )
         if self._access is not None:
             self._access.check_message(frame, connection, record_topic(record))
-        return frame.reply(body=bytes(record))
-
-
-def _joined(records: Sequence[bytes | memoryview]) -> bytes:
-    return b"".join(records)
+        return bytes(record)

@@ -15,7 +15,8 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from skyrocketmq.broker.answers import no_consumers, no_such_topic, refusal, request_name, required
+from skyrocketmq.broker.access_rules import ADMIN, member_of, reads
+from skyrocketmq.broker.answers import no_consumers, no_such_topic, refusal
 from skyrocketmq.broker.clients import ConsumerTable, Member
 from skyrocketmq.broker.consumer_offsets import ConsumerOffsets
 from skyrocketmq.broker.topics import TopicTable
@@ -23,12 +24,26 @@ from skyrocketmq.broker.turns import Turns
 from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.errors import BrokerError, NetError, ProtocolError, RequestTimeout
 from skyrocketmq.model import MessageQueue
-from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.net import Connection, Request, answers
 from skyrocketmq.ports import Clock
 from skyrocketmq.store import Buffer, MessageStore
 from skyrocketmq.wire.bodies import decode_body, encode_body
-from skyrocketmq.wire.bodies_clients import ConsumerStatus, QueueOffsetItem, ResetOffsetList, ResetOffsets
-from skyrocketmq.wire.codes import RELAYED_CALLS_VERSION, RESET_OFFSET_VERSION, Language, RequestCode, ResponseCode
+from skyrocketmq.wire.bodies_clients import (
+    ConsumeMessageDirectlyResult,
+    ConsumerRunningInfo,
+    ConsumerStatus,
+    QueueOffsetItem,
+    ResetOffsetList,
+    ResetOffsets,
+)
+from skyrocketmq.wire.codes import (
+    RELAYED_CALLS_VERSION,
+    RESET_OFFSET_VERSION,
+    Language,
+    RequestCode,
+    ResponseCode,
+    request_name,
+)
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_clients import (
     ConsumeMessageDirectlyHeader,
@@ -36,7 +51,7 @@ from skyrocketmq.wire.headers_clients import (
     ConsumerStatusHeader,
     ResetOffsetHeader,
 )
-from skyrocketmq.wire.headers_codec import decode_header, encode_header
+from skyrocketmq.wire.headers_codec import encode_header
 from skyrocketmq.wire.ids import decode_offset_id
 from skyrocketmq.wire.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 from skyrocketmq.wire.versions import version_name
@@ -71,25 +86,17 @@ class RelayHandlers:
         self._store = store
         self._turns = Turns(clock)
 
-    def register(self, dispatcher: Dispatcher) -> None:
-        for code, handler in (
-            (RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, self.reset_offsets),
-            (RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, self.consumer_status),
-            (RequestCode.GET_CONSUMER_RUNNING_INFO, self.running_info),
-            (RequestCode.CONSUME_MESSAGE_DIRECTLY, self.consume_directly),
-        ):
-            dispatcher.register(code, handler)
-
     # -- offsets
 
-    async def reset_offsets(self, frame: Frame, connection: Connection) -> Frame:
-        """222: every member of a group is told to go on where a topic was at a time, or at its end.
+    @answers(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, needs=reads("topic", "group"))
+    async def reset_offsets(self, request: Request[ResetOffsetHeader]) -> ResetOffsets:
+        """Tell every member of a group to go on where a topic was at a time, or at its end.
 
         Without force a queue is only put back: where the group has not come so far yet, it stays where it is.
         """
-        header = decode_header(ResetOffsetHeader, frame.ext)
-        topic, group = required(header.topic, "topic", frame), required(header.group, "group", frame)
-        timestamp_ms = required(header.timestamp, "timestamp", frame)
+        header = request.header
+        topic, group = request.required(header.topic, "topic"), request.required(header.group, "group")
+        timestamp_ms = request.required(header.timestamp, "timestamp")
         table = await self._offsets_at(topic, group, timestamp_ms, is_forced=header.is_force)
         members = self._consumers.members_of(group)
         if not members:
@@ -98,17 +105,19 @@ class RelayHandlers:
             raise refusal(ResponseCode.CONSUMER_NOT_ONLINE, remark)
         for member in members:
             _check_version(member, RESET_OFFSET_VERSION, group)
-        body = _for_cpp(table) if frame.language == Language.CPP else encode_body(ResetOffsets(offset_table=table))
+        answer = ResetOffsets(offset_table=table)
+        body = _for_cpp(table) if request.frame.language == Language.CPP else encode_body(answer)
         ext = encode_header(ResetOffsetHeader(topic=topic, group=group, timestamp=timestamp_ms))
         told = sum(
             _tell(member, Frame(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext=dict(ext), body=body))
             for member in members
         )
+        by = request.connection.peer
         logger.info(
             "offsets reset",
-            extra={"group": group, "topic": topic, "timestamp_ms": timestamp_ms, "told": told, "by": connection.peer},
+            extra={"group": group, "topic": topic, "timestamp_ms": timestamp_ms, "told": told, "by": by},
         )
-        return frame.reply(body=encode_body(ResetOffsets(offset_table=table)))
+        return answer
 
     async def _offsets_at(
         self, topic: str, group: str, timestamp_ms: int, *, is_forced: bool
@@ -136,10 +145,11 @@ class RelayHandlers:
             await self._turns.let_others()
         return table
 
-    async def consumer_status(self, frame: Frame, connection: Connection) -> Frame:
-        """223: how far each member of a group is, or one of them, as they say themselves. The silent are left out."""
-        header = decode_header(ConsumerStatusHeader, frame.ext)
-        topic, group = required(header.topic, "topic", frame), required(header.group, "group", frame)
+    @answers(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, needs=reads("topic", "group"))
+    async def consumer_status(self, request: Request[ConsumerStatusHeader]) -> ConsumerStatus:
+        """How far each member of a group is, or one of them, as they say themselves. The silent are left out."""
+        header = request.header
+        topic, group = request.required(header.topic, "topic"), request.required(header.group, "group")
         members = self._consumers.members_of(group)
         if not members:
             raise refusal(ResponseCode.SYSTEM_ERROR, no_consumers(group, self._config.current.broker_name))
@@ -153,27 +163,27 @@ class RelayHandlers:
             for member, status in zip(members, said, strict=True)
             if status is not None
         }
-        return frame.reply(body=encode_body(ConsumerStatus(consumer_table=table)))
+        return ConsumerStatus(consumer_table=table)
 
     # -- passed on as they are
 
-    async def running_info(self, frame: Frame, connection: Connection) -> Frame:
-        """307: how one consumer is doing; its answer is the answer."""
-        header = decode_header(ConsumerRunningInfoHeader, frame.ext)
-        member = self._member(header.consumer_group, header.client_id, frame)
-        return await self._relay(frame, member, ext={}, body=frame.body)
+    @answers(RequestCode.GET_CONSUMER_RUNNING_INFO, answer=ConsumerRunningInfo, needs=member_of("consumerGroup"))
+    async def running_info(self, request: Request[ConsumerRunningInfoHeader]) -> Frame:
+        """How one consumer is doing; its answer is the answer."""
+        return await self._relay(request.frame, self._member(request), ext={}, body=request.frame.body)
 
-    async def consume_directly(self, frame: Frame, connection: Connection) -> Frame:
-        """309: one consumer handles one message now, and says how it went; no offset is changed by that."""
-        header = decode_header(ConsumeMessageDirectlyHeader, frame.ext)
-        member = self._member(header.consumer_group, header.client_id, frame)
-        record = await self._message(required(header.msg_id, "msgId", frame))
+    @answers(RequestCode.CONSUME_MESSAGE_DIRECTLY, answer=ConsumeMessageDirectlyResult, needs=ADMIN)
+    async def consume_directly(self, request: Request[ConsumeMessageDirectlyHeader]) -> Frame:
+        """Let one consumer handle one message now, and say how it went; no offset is changed by that."""
+        member = self._member(request)
+        message_id = request.required(request.header.msg_id, "msgId")
+        record = await self._message(message_id)
         logger.info(
             "message given to a consumer directly",
-            extra={"message_id": header.msg_id, "client": member.client_id, "by": connection.peer},
+            extra={"message_id": message_id, "client": member.client_id, "by": request.connection.peer},
         )
         ext = {"brokerName": self._config.current.broker_name}
-        return await self._relay(frame, member, ext=ext, body=bytes(record))
+        return await self._relay(request.frame, member, ext=ext, body=bytes(record))
 
     async def _message(self, message_id: str) -> Buffer:
         try:
@@ -189,8 +199,11 @@ class RelayHandlers:
             )
         return record
 
-    def _member(self, group: str | None, client_id: str | None, frame: Frame) -> Member[Connection]:
-        group, client_id = required(group, "consumerGroup", frame), required(client_id, "clientId", frame)
+    def _member(
+        self, request: Request[ConsumerRunningInfoHeader] | Request[ConsumeMessageDirectlyHeader]
+    ) -> Member[Connection]:
+        group = request.required(request.header.consumer_group, "consumerGroup")
+        client_id = request.required(request.header.client_id, "clientId")
         member = self._consumers.find_member(group, client_id)
         if member is None:
             raise refusal(

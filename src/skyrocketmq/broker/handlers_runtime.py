@@ -7,19 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from skyrocketmq import hot
-from skyrocketmq.broker.answers import refusal, required
+from skyrocketmq.broker.access_rules import ADMIN, SIGNATURE
+from skyrocketmq.broker.answers import refusal
 from skyrocketmq.broker.runtime_figures import RuntimeFigures, byte_text
 from skyrocketmq.broker.statistics import BrokerStatistics
 from skyrocketmq.config import BrokerConfig, ConfigHolder
-from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.net import Request, answers
 from skyrocketmq.ports import Disk, DiskUsage
 from skyrocketmq.store import MessageStore
-from skyrocketmq.wire.bodies import encode_body
+from skyrocketmq.wire.bodies_admin import BrokerStats
 from skyrocketmq.wire.bodies_tables import KvTable
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
-from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_admin import BrokerStatsHeader
-from skyrocketmq.wire.headers_codec import decode_header
+from skyrocketmq.wire.headers_codec import NoFields
 from skyrocketmq.wire.versions import VERSION_4_9_7, version_name
 
 __all__ = ["RuntimeHandlers"]
@@ -47,12 +47,9 @@ class RuntimeHandlers:
         self._more_figures = more_figures
         self._disk = disk
 
-    def register(self, dispatcher: Dispatcher) -> None:
-        dispatcher.register(RequestCode.GET_BROKER_RUNTIME_INFO, self.runtime_info)
-        dispatcher.register(RequestCode.VIEW_BROKER_STATS_DATA, self.view_statistics)
-
-    async def runtime_info(self, frame: Frame, connection: Connection) -> Frame:
-        """28: every figure that is known, as text."""
+    @answers(RequestCode.GET_BROKER_RUNTIME_INFO, needs=SIGNATURE)
+    async def runtime_info(self, request: Request[NoFields]) -> KvTable:
+        """Every figure of the running broker, as text."""
         table = {
             "brokerVersionDesc": version_name(VERSION_4_9_7),
             "brokerVersion": str(VERSION_4_9_7),
@@ -64,17 +61,18 @@ class RuntimeHandlers:
             **await self._disk.run(self._disk_figures),
             "earliestMessageTimeStamp": str(await self._store.earliest_time()),
         }
-        return frame.reply(body=encode_body(KvTable(table=table)))
+        return KvTable(table=table)
 
-    def view_statistics(self, frame: Frame, connection: Connection) -> Frame:
-        """315: one statistic of one topic, group or queue, over the last minute, hour and day."""
-        header = decode_header(BrokerStatsHeader, frame.ext)
-        name, key = required(header.stats_name, "statsName", frame), required(header.stats_key, "statsKey", frame)
+    @answers(RequestCode.VIEW_BROKER_STATS_DATA, needs=ADMIN)
+    def view_statistics(self, request: Request[BrokerStatsHeader]) -> BrokerStats:
+        """One statistic of one topic, group or queue, over the last minute, hour and day."""
+        name = request.required(request.header.stats_name, "statsName")
+        key = request.required(request.header.stats_key, "statsKey")
         found = self._statistics.find(name, key)
         if found is None:
             remark = f"nothing was counted as {name} of {key}: check both, or there was nothing to count yet"
             raise refusal(ResponseCode.SYSTEM_ERROR, remark)
-        return frame.reply(body=encode_body(found))
+        return found
 
     def _log_figures(self) -> dict[str, str]:
         log, pool_bytes = self._store.log, self._store.writer.pool_bytes

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 
-from skyrocketmq.broker.answers import change_saved, master_only, no_such_topic, refusal, required
+from skyrocketmq.broker.access_rules import ADMIN, SIGNATURE, uses
+from skyrocketmq.broker.answers import change_saved, master_only, no_such_topic, refusal
 from skyrocketmq.broker.clients import ConsumerTable
 from skyrocketmq.broker.consumer_offsets import ConsumerOffsets
 from skyrocketmq.broker.registration import Registrar
@@ -19,17 +20,16 @@ from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.errors import IllegalArgument
 from skyrocketmq.model import QUEUE_COUNT_MAX, MessageQueue, TopicConfig, TopicFilterType
 from skyrocketmq.model.names import PERM_INHERIT, PERM_PRIORITY, PERM_READ_WRITE, check_topic
-from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.net import Connection, Request, answers
 from skyrocketmq.ports import Clock
 from skyrocketmq.slices import joined_in_slices
 from skyrocketmq.store import MessageStore
-from skyrocketmq.wire.bodies import body_parts, encode_body
+from skyrocketmq.wire.bodies import body_parts
 from skyrocketmq.wire.bodies_admin import GroupList, QueueOffsets, TopicStats
 from skyrocketmq.wire.bodies_tables import TopicConfigTable, TopicList
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
-from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_admin import CreateTopicHeader, TopicHeader
-from skyrocketmq.wire.headers_codec import decode_header
+from skyrocketmq.wire.headers_codec import NoFields
 
 __all__ = ["TopicHandlers"]
 
@@ -63,54 +63,42 @@ class TopicHandlers:
         self._clock = clock
         self._turns = Turns(clock)
 
-    def register(self, dispatcher: Dispatcher) -> None:
-        for code, handler in (
-            (RequestCode.UPDATE_AND_CREATE_TOPIC, self.put_topic),
-            (RequestCode.DELETE_TOPIC_IN_BROKER, self.delete_topic),
-            (RequestCode.GET_ALL_TOPIC_CONFIG, self.list_topics),
-            (RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, self.list_system_topics),
-            (RequestCode.GET_TOPIC_CONFIG, self.show_topic),
-            (RequestCode.GET_TOPIC_STATS_INFO, self.topic_stats),
-            (RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, self.list_groups_of_topic),
-        ):
-            dispatcher.register(code, handler)
-
     # -- changes
 
-    async def put_topic(self, frame: Frame, connection: Connection) -> Frame:
-        """17: a topic to make or to change. Whether it is ordered is not decided here, whatever the request says."""
-        header = decode_header(CreateTopicHeader, frame.ext)
-        name = self._changeable_topic(header.topic, "change", frame)
+    @answers(RequestCode.UPDATE_AND_CREATE_TOPIC, needs=ADMIN)
+    async def put_topic(self, request: Request[CreateTopicHeader]) -> None:
+        """Make or change a topic. Whether it is ordered is not decided here, whatever the request says."""
+        header = request.header
+        name = self._changeable_topic(request, "change")
         topic = TopicConfig(
             topic_name=name,
-            read_queue_nums=_queue_count(header.read_queue_nums, "readQueueNums", frame),
-            write_queue_nums=_queue_count(header.write_queue_nums, "writeQueueNums", frame),
-            perm=_permission(required(header.perm, "perm", frame)),
+            read_queue_nums=_queue_count(request, header.read_queue_nums, "readQueueNums"),
+            write_queue_nums=_queue_count(request, header.write_queue_nums, "writeQueueNums"),
+            perm=_permission(request.required(header.perm, "perm")),
             topic_filter_type=_filter_type(header.topic_filter_type),
             topic_sys_flag=header.topic_sys_flag or 0,
         )
         self._topics.put(topic)
-        logger.info("topic updated", extra={"topic": name, "by": connection.peer})
+        logger.info("topic updated", extra={"topic": name, "by": request.connection.peer})
         await change_saved(self._topics_file, f"topic {name}")
         if not await self._registrar.announced():
             logger.warning("not every name server has heard of the topic yet", extra={"topic": name})
-        return frame.reply()
 
-    async def delete_topic(self, frame: Frame, connection: Connection) -> Frame:
-        """215: a topic that goes with its queues. One that is not there is gone already; name servers are not told.
+    @answers(RequestCode.DELETE_TOPIC_IN_BROKER, needs=ADMIN)
+    async def delete_topic(self, request: Request[TopicHeader]) -> None:
+        """Delete a topic with its queues. Deleting an unknown topic succeeds; name servers are not told.
 
         Groups keep their offsets: if the topic is made again, its queues go on where they ended.
         """
-        name = self._changeable_topic(decode_header(TopicHeader, frame.ext).topic, "delete", frame)
+        name = self._changeable_topic(request, "delete")
         self._topics.delete(name)
-        logger.info("topic deleted", extra={"topic": name, "by": connection.peer})
+        logger.info("topic deleted", extra={"topic": name, "by": request.connection.peer})
         await change_saved(self._topics_file, f"the end of topic {name}")
         await self._store.delete_topic_queues(name)
-        return frame.reply()
 
-    def _changeable_topic(self, topic: str | None, verb: str, frame: Frame) -> str:
+    def _changeable_topic(self, request: Request[CreateTopicHeader] | Request[TopicHeader], verb: str) -> str:
         master_only(self._config.current, f"{verb} a topic")
-        name = required(topic, "topic", frame)
+        name = request.required(request.header.topic, "topic")
         try:
             check_topic(name)
         except IllegalArgument as error:
@@ -124,32 +112,37 @@ class TopicHandlers:
 
     # -- lists
 
-    async def list_topics(self, frame: Frame, connection: Connection) -> Frame:
-        """21: all topics, as slaves copy them and administrators read them."""
+    @answers(RequestCode.GET_ALL_TOPIC_CONFIG, answer=TopicConfigTable, needs=ADMIN)
+    async def list_topics(self, request: Request[NoFields]) -> bytes:
+        """All topics, as slaves copy them and administrators read them."""
         table = TopicConfigTable(data_version=self._topics.data_version, topic_config_table=self._topics.table())
-        return frame.reply(body=await joined_in_slices(body_parts(table), self._clock))
+        return await joined_in_slices(body_parts(table), self._clock)
 
-    def show_topic(self, frame: Frame, connection: Connection) -> Frame:
-        """351: one topic, as administration tools of release 5 ask for it."""
-        name = required(decode_header(TopicHeader, frame.ext).topic, "topic", frame)
+    @answers(RequestCode.GET_TOPIC_CONFIG, needs=uses("topic"))
+    def show_topic(self, request: Request[TopicHeader]) -> TopicConfig:
+        """One topic, as administration tools of release 5 ask for it."""
+        name = request.required(request.header.topic, "topic")
         topic = self._topics.find(name)
         if topic is None:
             raise no_such_topic(name, self._config.current.broker_name)
-        return frame.reply(body=encode_body(topic))
+        return topic
 
-    def list_system_topics(self, frame: Frame, connection: Connection) -> Frame:
-        """305: the topics that are the broker's own."""
-        return frame.reply(body=encode_body(TopicList(topic_list=tuple(self._topics.system_topics()))))
+    @answers(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, needs=SIGNATURE)
+    def list_system_topics(self, request: Request[NoFields]) -> TopicList:
+        """The topics that are the broker's own."""
+        return TopicList(topic_list=tuple(self._topics.system_topics()))
 
-    def list_groups_of_topic(self, frame: Frame, connection: Connection) -> Frame:
-        """300: who consumes a topic: the groups that subscribe to it now, and those that have read it before."""
-        topic = required(decode_header(TopicHeader, frame.ext).topic, "topic", frame)
+    @answers(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, needs=uses("topic"))
+    def list_groups_of_topic(self, request: Request[TopicHeader]) -> GroupList:
+        """Who consumes a topic: the groups that subscribe to it now, and those that have read it before."""
+        topic = request.required(request.header.topic, "topic")
         groups = dict.fromkeys([*self._consumers.groups_on(topic), *self._offsets.groups_of(topic)])
-        return frame.reply(body=encode_body(GroupList(group_list=tuple(groups))))
+        return GroupList(group_list=tuple(groups))
 
-    async def topic_stats(self, frame: Frame, connection: Connection) -> Frame:
-        """202: the bounds of every queue that can be written to, and when its newest message was stored."""
-        name = required(decode_header(TopicHeader, frame.ext).topic, "topic", frame)
+    @answers(RequestCode.GET_TOPIC_STATS_INFO, answer=TopicStats, needs=uses("topic"))
+    async def topic_stats(self, request: Request[TopicHeader]) -> bytes:
+        """The bounds of every queue that can be written to, and when its newest message was stored."""
+        name = request.required(request.header.topic, "topic")
         topic = self._topics.find(name)
         if topic is None:
             raise no_such_topic(name, self._config.current.broker_name)
@@ -157,8 +150,7 @@ class TopicHandlers:
         for queue_id in range(topic.write_queue_nums):
             table[MessageQueue(name, self._config.current.broker_name, queue_id)] = await self._bounds(name, queue_id)
             await self._turns.let_others()
-        body = await joined_in_slices(body_parts(TopicStats(offset_table=table)), self._clock)
-        return frame.reply(body=body)
+        return await joined_in_slices(body_parts(TopicStats(offset_table=table)), self._clock)
 
     async def _bounds(self, topic: str, queue_id: int) -> QueueOffsets:
         max_offset = max(0, self._store.max_offset(topic, queue_id))
@@ -170,8 +162,8 @@ class TopicHandlers:
         )
 
 
-def _queue_count(count: int | None, field: str, frame: Frame) -> int:
-    count = required(count, field, frame)
+def _queue_count(request: Request[CreateTopicHeader], count: int | None, field: str) -> int:
+    count = request.required(count, field)
     if not 0 <= count <= QUEUE_COUNT_MAX:
         raise refusal(ResponseCode.SYSTEM_ERROR, f"{field} is {count}: a topic has 0 to {QUEUE_COUNT_MAX} queues")
     return count

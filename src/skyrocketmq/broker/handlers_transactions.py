@@ -18,6 +18,7 @@ from typing import Final
 
 from skyrocketmq.access.accounts import Permission
 from skyrocketmq.broker.access import AccessControl
+from skyrocketmq.broker.access_rules import ADMIN, SIGNATURE
 from skyrocketmq.broker.answers import master_only, read_header, required
 from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.send_rules import put_status_answer
@@ -27,7 +28,7 @@ from skyrocketmq.config import BrokerConfig, BrokerRole, ConfigHolder
 from skyrocketmq.errors import BrokerError, MQError, broker_error
 from skyrocketmq.model import TransactionType
 from skyrocketmq.model.names import TRANSACTION_GIVEN_UP_TOPIC, TRANSACTION_HALF_TOPIC
-from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.net import Connection, Request, answers, answers_frames
 from skyrocketmq.store import MessageStore, PutResult
 from skyrocketmq.store.cold_reads import Pending
 from skyrocketmq.store.statuses import PutStatus
@@ -47,7 +48,7 @@ _TOPICS: Final = (TRANSACTION_HALF_TOPIC.encode(), TRANSACTION_GIVEN_UP_TOPIC.en
 
 
 class TransactionHandlers:
-    """Answers about transactions. `register` puts it into a dispatcher."""
+    """Answers about transactions."""
 
     def __init__(
         self,
@@ -65,14 +66,11 @@ class TransactionHandlers:
         self._durability = durability
         self._access = access
 
-    def register(self, dispatcher: Dispatcher) -> None:
-        dispatcher.register(RequestCode.END_TRANSACTION, self.end)
-        dispatcher.register(RequestCode.RESUME_CHECK_HALF_MESSAGE, self.resume)
-
     # ---------------------------------------------------------------------------------------------------------- ending
 
+    @answers_frames(RequestCode.END_TRANSACTION, header=EndTransactionHeader, needs=SIGNATURE)
     def end(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame | None] | None:
-        """37: a producer tells what became of its half message."""
+        """Commit or roll back a half message; no answer is waited for."""
         config = self._config.current
         if config.store.broker_role is BrokerRole.SLAVE:
             raise broker_error(
@@ -164,15 +162,14 @@ class TransactionHandlers:
 
     # -------------------------------------------------------------------------------------------------------- resuming
 
-    async def resume(self, frame: Frame, connection: Connection) -> Frame:
-        """323: an operator wants a half message to be asked about again, as often as a new one."""
+    @answers(RequestCode.RESUME_CHECK_HALF_MESSAGE, needs=ADMIN)
+    async def resume(self, request: Request[ResumeCheckHalfMessageHeader]) -> None:
+        """Ask again about a half message that was given up, as often as about a new one."""
         master_only(self._config.current, "resume a transaction")
-        header = read_header(ResumeCheckHalfMessageHeader, frame)
-        half = await self._find(required(header.msg_id, "msgId", frame))
+        half = await self._find(request.required(request.header.msg_id, "msgId"))
         result = await self._transactions.ask_again(half)
         if result is None:
             raise _refused("this transaction is over, or the store takes no messages now: nothing was done")
-        return frame.reply()
 
     async def _find(self, message_id: str) -> HalfMessage:
         try:

@@ -50,7 +50,7 @@ from skyrocketmq.config import BrokerConfig, ConfigHolder
 from skyrocketmq.loop_watch import LoopWatch
 from skyrocketmq.model import TopicConfig
 from skyrocketmq.model.names import CLOSED_TOPICS, PERM_WRITE, is_retry_topic
-from skyrocketmq.net import Connection, Dispatcher, Feed
+from skyrocketmq.net import Connection, Dispatcher, Feed, register_answers
 from skyrocketmq.net.dispatch import SERVER_HEADER_BYTES_MAX
 from skyrocketmq.ports import Chance, Clock, Disk
 from skyrocketmq.store import MessageStore
@@ -231,10 +231,8 @@ class BrokerParts:
         )
         check = None if access is None else access.check
         main, fast = (Dispatcher(before=check, watch=watch, header_bytes_max=SERVER_HEADER_BYTES_MAX) for _ in range(2))
-        for dispatcher in (main, fast):
-            for handler in handlers:
-                handler.register(dispatcher)
-        self.pulls.register(main)
+        register_answers(main, *handlers, self.pulls)
+        register_answers(fast, *handlers)
         self.main_dispatcher = main
 
         self._sends = OrdinarySends(

@@ -10,6 +10,7 @@ from collections.abc import Awaitable
 from typing import Final
 
 from skyrocketmq.broker.access import AccessControl
+from skyrocketmq.broker.access_rules import reads
 from skyrocketmq.broker.answers import read_header
 from skyrocketmq.broker.clients import ConsumerTable
 from skyrocketmq.broker.consumer_filters import ConsumerFilters
@@ -25,13 +26,13 @@ from skyrocketmq.config import BrokerConfig, BrokerRole, ConfigHolder
 from skyrocketmq.errors import broker_error
 from skyrocketmq.model.flags import PULL_COMMIT_OFFSET, PULL_SUSPEND
 from skyrocketmq.model.names import TRANSACTION_GROUP
-from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.net import Connection, answers_frames
 from skyrocketmq.net.dispatch import failure_answer
 from skyrocketmq.ports import Clock
 from skyrocketmq.store import GetResult, GetStatus, MessageStore, Pending
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame, encode_head
-from skyrocketmq.wire.headers_pull import PullMessageHeader
+from skyrocketmq.wire.headers_pull import PullMessageAnswer, PullMessageHeader
 
 __all__ = ["PullHandler"]
 
@@ -39,7 +40,7 @@ BEHIND_PAUSE_MS: Final = 1000
 
 
 class PullHandler:
-    """Answers pulls, and holds those that found nothing. `register` puts it into a dispatcher."""
+    """Answers pulls, and holds those that found nothing."""
 
     def __init__(
         self,
@@ -73,9 +74,6 @@ class PullHandler:
         self._is_stopping = False
         self.held = HeldPulls(clock, self._run_again)
 
-    def register(self, dispatcher: Dispatcher) -> None:
-        dispatcher.register(RequestCode.PULL_MESSAGE, self.pull)
-
     def stop(self) -> None:
         """Answer whoever waits, and let nobody wait from now on.
 
@@ -85,8 +83,14 @@ class PullHandler:
         self._is_stopping = True
         self.held.release_all()
 
+    @answers_frames(
+        RequestCode.PULL_MESSAGE,
+        header=PullMessageHeader,
+        answer=(PullMessageAnswer, "records"),
+        needs=reads("topic", "consumerGroup"),
+    )
     def pull(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame | None] | None:
-        """Answer a pull, now if its messages are in memory or there are none; or hold it."""
+        """Read from a queue; a pull that finds nothing may be held until something comes."""
         if frame.is_oneway:  # nobody waits for messages: what is left of it is the offset that it may commit
             header = read_header(PullMessageHeader, frame)
             self._commit_progress(header, self._check(header))

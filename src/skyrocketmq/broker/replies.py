@@ -14,6 +14,7 @@ import logging
 from collections.abc import Awaitable
 from typing import Any, Final
 
+from skyrocketmq.broker.access_rules import publishes
 from skyrocketmq.broker.clients import ProducerTable
 from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.message_writer import MessageWriter, OutgoingMessage
@@ -26,13 +27,18 @@ from skyrocketmq.errors import BrokerError, MQError
 from skyrocketmq.model import properties as names
 from skyrocketmq.model.flags import TRANSACTION_MASK
 from skyrocketmq.model.hosts import host_text
-from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.net import Connection, answers_frames
 from skyrocketmq.ports import Chance, Clock
 from skyrocketmq.store import MessageStore
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_codec import Ext, encode_header
-from skyrocketmq.wire.headers_send import PushReplyMessageHeader
+from skyrocketmq.wire.headers_send import (
+    PushReplyMessageHeader,
+    SendMessageAnswer,
+    SendMessageHeader,
+    SendMessageHeaderV2,
+)
 from skyrocketmq.wire.ids import encode_offset_id
 
 __all__ = ["ReplyHandler"]
@@ -46,7 +52,7 @@ _NOT_STORED_ID: Final = "0"  # the family's clients cannot do without an id
 
 
 class ReplyHandler:
-    """Answers replies. `register` puts it into a dispatcher."""
+    """Answers replies."""
 
     def __init__(
         self,
@@ -72,12 +78,25 @@ class ReplyHandler:
         self._clock = clock
         self._reader = SendReader(config=config, topics=topics, clock=clock, chance=chance)
 
-    def register(self, dispatcher: Dispatcher) -> None:
-        dispatcher.register(RequestCode.SEND_REPLY_MESSAGE, self.reply)
-        dispatcher.register(RequestCode.SEND_REPLY_MESSAGE_V2, self.reply)
-
+    @answers_frames(
+        RequestCode.SEND_REPLY_MESSAGE,
+        header=SendMessageHeader,
+        body="message body",
+        answer=SendMessageAnswer,
+        needs=publishes("topic"),
+    )
+    @answers_frames(
+        RequestCode.SEND_REPLY_MESSAGE_V2,
+        header=SendMessageHeaderV2,
+        body="message body",
+        answer=SendMessageAnswer,
+        needs=publishes("b"),
+    )
     def reply(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
-        """Pass a reply on; every answer, a refusal too, has the fields that the family's producers read first."""
+        """Store the reply to a request and pass it on.
+
+        Every answer, a refusal too, has the fields that Apache's producers read first.
+        """
         reader = self._reader
         try:
             header = reader.header(frame)

@@ -17,6 +17,7 @@ from collections.abc import Awaitable
 from typing import Any, Final
 
 from skyrocketmq.broker.access import AccessControl
+from skyrocketmq.broker.access_rules import member_of
 from skyrocketmq.broker.answers import change_saved, master_only, no_such_group
 from skyrocketmq.broker.dead_letters import DeadLetters
 from skyrocketmq.broker.durability import Durability
@@ -32,13 +33,12 @@ from skyrocketmq.errors import broker_error
 from skyrocketmq.model import SubscriptionGroupConfig
 from skyrocketmq.model import properties as names
 from skyrocketmq.model.names import PERM_WRITE, is_dlq_topic
-from skyrocketmq.net import Connection, Dispatcher
+from skyrocketmq.net import Connection, Request, answers
 from skyrocketmq.ports import Chance, Clock, SystemChance
 from skyrocketmq.store import MessageStore, PutResult
 from skyrocketmq.store.statuses import PutStatus
 from skyrocketmq.wire.codes import RETRY_LIMIT_VERSION, RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
-from skyrocketmq.wire.headers_codec import decode_header
 from skyrocketmq.wire.headers_send import SendBackHeader
 from skyrocketmq.wire.ids import encode_offset_id
 
@@ -52,7 +52,7 @@ _ORIGIN_ID: Final = names.ORIGIN_MESSAGE_ID.encode()
 
 
 class SendBackHandler:
-    """Answers messages that come back. `register` puts it into a dispatcher."""
+    """Answers messages that come back."""
 
     def __init__(
         self,
@@ -85,11 +85,10 @@ class SendBackHandler:
         self._known = hand_backs
         self._chance = chance or SystemChance()
 
-    def register(self, dispatcher: Dispatcher) -> None:
-        dispatcher.register(RequestCode.CONSUMER_SEND_MSG_BACK, self.send_back)
-
-    def send_back(self, frame: Frame, connection: Connection) -> Awaitable[Frame] | Frame:
-        header = decode_header(SendBackHeader, frame.ext)
+    @answers(RequestCode.CONSUMER_SEND_MSG_BACK, needs=member_of("group"))
+    def send_back(self, request: Request[SendBackHeader]) -> Awaitable[Frame] | None:
+        """Take a message back for another try, later."""
+        header = request.header
         config = self._config.current
         master_only(config, "take messages back")
         group = self._groups.find_or_create(header.group or "")
@@ -100,7 +99,7 @@ class SendBackHandler:
                 ResponseCode.NO_PERMISSION, f"broker {config.broker_name} may not be written to now (brokerPermission)"
             )
         if group.retry_queue_nums <= 0:
-            return frame.reply()  # the group wants no retries: what it could not handle is dropped
+            return None  # the group wants no retries: what it could not handle is dropped
         if header.offset is None:
             raise broker_error(ResponseCode.SYSTEM_ERROR, "a message that comes back needs its offset in the header")
         retry = self._topics.get_retry_topic(
@@ -111,7 +110,7 @@ class SendBackHandler:
                 ResponseCode.NO_PERMISSION,
                 f"topic {retry.topic_name} may not be written: its perm is {retry.perm}, see updateTopic",
             )
-        return self._send_back(frame, connection, header, group)
+        return self._send_back(request.frame, request.connection, header, group)
 
     async def _send_back(
         self, frame: Frame, connection: Connection, header: SendBackHeader, group: SubscriptionGroupConfig

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
+from skyrocketmq.broker.access_rules import publishes
 from skyrocketmq.broker.dead_letters import DeadLetters
 from skyrocketmq.broker.durability import Durability
 from skyrocketmq.broker.groups import GroupTable
@@ -31,13 +32,14 @@ from skyrocketmq.model import SubscriptionGroupConfig, TopicFilterType
 from skyrocketmq.model import properties as names
 from skyrocketmq.model.flags import MULTI_TAGS, TRANSACTION_MASK
 from skyrocketmq.model.names import is_retry_topic, retry_topic
-from skyrocketmq.net import Connection, Dispatcher, Steps, in_slices
+from skyrocketmq.net import Connection, Steps, answers_frames, in_slices
 from skyrocketmq.ports import Chance, Clock
 from skyrocketmq.store import MessageStore, PutResult
 from skyrocketmq.store.statuses import PutStatus
 from skyrocketmq.wire.batches import BatchEntry, decode_batch
 from skyrocketmq.wire.codes import RETRY_LIMIT_VERSION, RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.headers_send import SendMessageAnswer, SendMessageHeader, SendMessageHeaderV2
 
 __all__ = ["SendHandler"]
 
@@ -51,7 +53,7 @@ _TRAN_MSG: Final = names.TRAN_MSG.encode()
 
 
 class SendHandler:
-    """Answers sends. `register` puts it into a dispatcher."""
+    """Answers sends."""
 
     def __init__(
         self,
@@ -84,12 +86,32 @@ class SendHandler:
         self._clock = clock
         self._reader = SendReader(config=config, topics=topics, clock=clock, chance=chance)
 
-    def register(self, dispatcher: Dispatcher) -> None:
-        for code in (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
-            dispatcher.register(code, self.send)
-
+    @answers_frames(
+        RequestCode.SEND_MESSAGE,
+        header=SendMessageHeader,
+        body="message body",
+        answer=SendMessageAnswer,
+        needs=publishes("topic"),
+    )
+    @answers_frames(
+        RequestCode.SEND_MESSAGE_V2,
+        header=SendMessageHeaderV2,
+        body="message body",
+        answer=SendMessageAnswer,
+        needs=publishes("b"),
+    )
+    @answers_frames(
+        RequestCode.SEND_BATCH_MESSAGE,
+        header=SendMessageHeaderV2,
+        body="batch",
+        answer=SendMessageAnswer,
+        needs=publishes("b"),
+    )
     def send(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
-        """Store what the request carries; failures answer with the code and remark that tell its sender what to do."""
+        """Store a message, or a batch of messages of one queue.
+
+        Failures answer with the code and remark that tell its sender what to do.
+        """
         try:
             return self._send(frame, connection)
         except BrokerError as error:

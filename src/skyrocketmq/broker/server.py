@@ -35,6 +35,7 @@ from skyrocketmq.broker.registration import (
 )
 from skyrocketmq.broker.replication import LAG_INTERVAL_S, Replication
 from skyrocketmq.broker.replication_port import replication_port
+from skyrocketmq.broker.requests import NEEDS
 from skyrocketmq.broker.runtime_figures import SAMPLE_INTERVAL_S
 from skyrocketmq.broker.statistics_windows import SAMPLE_INTERVAL_S as STATISTICS_INTERVAL_S
 from skyrocketmq.broker.tables import BrokerTables
@@ -280,7 +281,7 @@ async def _open_access(holder: ConfigHolder[BrokerConfig], *, disk: Disk, clock:
     path = find_access_file(
         config.acl_file, home=config.rocketmq_home, config_file=holder.path, store=config.store.root_path, disk=disk
     )
-    return await AccessControl.open(path.absolute(), config, disk=disk, clock=clock)
+    return await AccessControl.open(path.absolute(), config, NEEDS, disk=disk, clock=clock)
 
 
 async def _numeric(host: str, link: Link) -> str:

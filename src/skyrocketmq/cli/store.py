@@ -136,8 +136,7 @@ def _tool(
     directory: Path, config: Path | None, settings: list[str] | None, level: LogLevel, *, writes: bool = False
 ) -> Iterator[_Tool]:
     """The disk, and the settings the store was written with, while no broker can have it."""
-    from skyrocketmq.store.moved_stores import log_path_of
-    from skyrocketmq.store.store_sizes import fitted_config
+    from skyrocketmq.store.store_sizes import fitted_config, log_path_of
 
     with logging_to(None, level=level), ExitStack() as opened:
         try:

@@ -2,8 +2,10 @@
 
 Hot: every consumed message passes here. A fixed number of workers take the calls of async handlers from one list,
 whichever queue of whichever broker they came from; plain handlers are called by threads in the same way. No task is
-made for a message, unless it failed, and a worker waits only where there is nothing in the list. What is consumed
-within one turn of the loop leaves its cache together, and moves its queue's offset once.
+made for a message, unless it failed, and a worker waits only where there is nothing in the list. Of those who wait one
+is woken at a time; it wakes the next when it begins a call and leaves others in the list. So handlers that never wait
+are all called by one worker. What is consumed within one turn of the loop leaves its cache together, and moves its
+queue's offset once.
 
 | a call ends | clustering | broadcasting |
 |---|---|---|
@@ -20,14 +22,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from inspect import isawaitable
+from types import CoroutineType
 from typing import Final
 
 from msgspec.structs import replace
 
 from skyrocketmq.client.consume_result import ConsumeResult
-from skyrocketmq.client.deliveries import Deliveries, Delivery
+from skyrocketmq.client.deliveries import Deliveries, calls_of
 from skyrocketmq.client.handler_calls import SUCCESS, HandlerCalls, failed_messages
 from skyrocketmq.client.handlers import MessageHandler, result_of
 from skyrocketmq.client.held_queue import HeldQueue
@@ -45,6 +48,8 @@ KEPT_RETRY_S: Final = 5.0
 CALLS_TOGETHER_MAX: Final = 32  # after so many calls that did not wait, a worker lets the loop do other things
 OVERDUE_TOGETHER_MAX: Final = 16  # of one queue, each time
 OVERDUE_DELAY_LEVEL: Final = 3
+
+_Calls = tuple[HeldQueue, MessageHandler | None, Iterator[list[MessageView]]]
 
 
 class ConcurrentConsumption:
@@ -70,8 +75,9 @@ class ConcurrentConsumption:
         self._send_back = send_back
         self._watch = watch
         self._clock = clock
-        self._calls: deque[tuple[HeldQueue, Delivery]] = deque()
+        self._calls: deque[_Calls] = deque()  # the first may have none left
         self._idle: deque[asyncio.Future[None]] = deque()  # workers that wait for calls
+        self._is_waking = False  # one of them is on its way
         self._with_done: list[HeldQueue] = []  # queues with messages that are consumed and still in the cache
         self._is_stopping = False
         self._workers = Tasks()
@@ -85,7 +91,10 @@ class ConcurrentConsumption:
         """Begin no more calls of handlers."""
         self._is_stopping = True
         self._calls.clear()
-        self._wake(len(self._idle))
+        for waiting in self._idle:
+            if not waiting.done():
+                waiting.set_result(None)
+        self._idle.clear()
 
     async def stop(self, *, grace_s: float) -> None:
         """Let calls under way end, then end the workers; what is waiting stays unfinished."""
@@ -102,21 +111,32 @@ class ConcurrentConsumption:
     def submit(self, held: HeldQueue, messages: Sequence[MessageView]) -> None:
         """Have new messages of a queue consumed."""
         calls = self._calls
-        for call in self._deliveries.cut(messages):
-            handler = call[0]
+        for run in self._deliveries.runs(messages):
+            handler = run[0]
             if handler is None or handler.is_async:
-                calls.append((held, call))
+                calls.append((held, handler, calls_of(run)))
             else:
-                self._submit_to_thread(held, handler, call[1])
-        self._wake(len(calls))
+                for each in calls_of(run):
+                    self._submit_to_thread(held, handler, each)
+        if calls:
+            self._wake()
 
-    def _wake(self, count: int) -> None:
-        idle = self._idle
-        while count > 0 and idle:
-            waiting = idle.popleft()
-            if not waiting.done():
+    def _wake(self) -> None:
+        """Let one worker look for calls, unless one is about to."""
+        while self._idle and not self._is_waking:
+            waiting = self._idle.popleft()
+            if not waiting.done():  # it is if its worker was cancelled
                 waiting.set_result(None)
-                count -= 1
+                self._is_waking = True
+
+    async def _wait_for_calls(self) -> None:
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._idle.append(waiting)
+        try:
+            await waiting
+        finally:
+            if waiting.done() and not waiting.cancelled():
+                self._is_waking = False
 
     def _submit_to_thread(self, held: HeldQueue, handler: MessageHandler, messages: list[MessageView]) -> None:
         cache, clock = held.cache, self._clock
@@ -130,8 +150,8 @@ class ConcurrentConsumption:
         def done(result: ConsumeResult | Awaitable[object]) -> None:
             if not isinstance(result, ConsumeResult):
                 # A plain function that returned something to await: an async handler in disguise.
-                self._calls.append((held, (MessageHandler(lambda _: result, True, None), messages)))
-                self._wake(1)
+                self._calls.append((held, MessageHandler(lambda _: result, True, None), iter([messages])))
+                self._wake()
             elif failed_messages(result, messages):
                 self._workers.start(self._conclude(held, messages, result), name=f"hand back {self._group}")
             elif not cache.is_dropped:
@@ -140,8 +160,7 @@ class ConcurrentConsumption:
         self._handlers.submit(handler, messages, begin=begin, done=done)
 
     async def _work(self) -> None:
-        calls, clock = self._calls, self._clock
-        loop = asyncio.get_running_loop()
+        calls, idle, clock = self._calls, self._idle, self._clock
         self._handlers.scope.enter()
         count = 0
         held: HeldQueue
@@ -150,33 +169,44 @@ class ConcurrentConsumption:
             messages = None
             try:
                 if not calls:
-                    waiting = loop.create_future()
-                    self._idle.append(waiting)
-                    await waiting
+                    await self._wait_for_calls()
+                    count = 0
+                    continue
+                if count == CALLS_TOGETHER_MAX:
+                    await clock.sleep(0)
+                    count = 0
+                    continue
+                held, handler, rest = calls[0]
+                messages = next(rest, None)
+                if messages is None:
+                    calls.popleft()
                     continue
                 count += 1
-                if count % CALLS_TOGETHER_MAX == 0:
-                    await clock.sleep(0)
+                if calls and idle and not self._is_waking:
+                    self._wake()
+                cache = held.cache
+                if cache.is_dropped:
                     continue
-                held, (handler, messages) = calls.popleft()
-                if held.cache.is_dropped:
-                    continue
-                held.cache.mark_started(messages, now_s=clock.monotonic())
+                started = clock.monotonic()
+                cache.mark_started(messages, now_s=started)
                 if handler is None or not held.is_of_one_topic:
                     await self._conclude(held, messages, await self._handlers.call(handler, messages))
                     continue
                 # What `HandlerCalls.call` does, spelt out: a coroutine less, which is a tenth of all the work.
-                started = clock.monotonic()
                 try:
                     outcome = handler.function(messages[0] if handler.batch_count is None else list(messages))
-                    if outcome is not None and isawaitable(outcome):
+                    if outcome is not None and (type(outcome) is CoroutineType or isawaitable(outcome)):
                         outcome = await outcome
                     result = SUCCESS if outcome is None else result_of(outcome)
                 except (Exception, asyncio.CancelledError) as error:
                     result = self._handlers.failed(messages, error)
                 seconds = clock.monotonic() - started
-                if result is SUCCESS and not held.cache.is_dropped:
-                    self._add_done(held, messages, seconds)
+                if result is SUCCESS and not cache.is_dropped:
+                    if not held.done:
+                        self._settle_soon(held)
+                    held.done += messages
+                    held.done_s += seconds
+                    held.done_call_count += 1
                 else:
                     self._handlers.note(messages, result, seconds)
                     await self._conclude(held, messages, result)
@@ -190,14 +220,10 @@ class ConcurrentConsumption:
         logger.error("call not concluded", extra=self._handlers.describe(messages), exc_info=error)
         self._try_again_later(held, messages)
 
-    def _add_done(self, held: HeldQueue, messages: list[MessageView], seconds: float) -> None:
-        if not held.done:
-            if not self._with_done:
-                asyncio.get_running_loop().call_soon(self.settle)
-            self._with_done.append(held)
-        held.done += messages
-        held.done_s += seconds
-        held.done_call_count += 1
+    def _settle_soon(self, held: HeldQueue) -> None:
+        if not self._with_done:
+            asyncio.get_running_loop().call_soon(self.settle)
+        self._with_done.append(held)
 
     def settle(self) -> None:
         """Let what is consumed leave the caches, and offsets move; also at the next turn of the loop by itself."""

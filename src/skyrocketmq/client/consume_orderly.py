@@ -179,13 +179,13 @@ class OrderlyConsumption:
                     self._on_free()
 
     async def _call(self, held: HeldQueue, taken: list[MessageView]) -> float:
-        handler, messages = self._deliveries.cut(taken)[0]
-        result = await self._handlers.call(handler, messages)
+        handler, _ = self._deliveries.runs(taken)[0]
+        result = await self._handlers.call(handler, taken)
         if not held.cache.is_dropped:
-            return await self._finish(held, messages, result)
+            return await self._finish(held, taken, result)
         if held.is_leaving and self._may_consume(held) and result.verdict not in (Verdict.RETRY, Verdict.ROLLBACK):
             # The queue is on its way to another member, who waits for this lock, and begins behind what is done.
-            await self._finish(held, messages, result)
+            await self._finish(held, taken, result)
         return 0.0
 
     async def _finish(self, held: HeldQueue, messages: list[MessageView], result: ConsumeResult) -> float:

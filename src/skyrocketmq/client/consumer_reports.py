@@ -68,7 +68,8 @@ async def consume_directly(
     clock = member.instance.clock
     started = clock.monotonic()
     member.threads.scope.enter()
-    handler, messages = member.deliveries.cut(member.deliveries.restore([message]))[0]
+    messages = member.deliveries.restore([message])
+    handler, _ = member.deliveries.runs(messages)[0]
     consumed_as, remark = ConsumeResultName.CR_THROW_EXCEPTION, None
     try:
         if handler is None:

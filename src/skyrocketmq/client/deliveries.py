@@ -7,7 +7,7 @@ where its topic changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from msgspec.structs import replace
@@ -17,14 +17,14 @@ from skyrocketmq.model import MessageQueue, MessageView
 from skyrocketmq.model import properties as names
 from skyrocketmq.model.names import is_retry_topic, without_namespace
 
-__all__ = ["Deliveries", "Delivery"]
+__all__ = ["Deliveries", "Run", "calls_of"]
 
-Delivery = tuple[MessageHandler | None, list[MessageView]]
-"""A handler, and the messages for one call of it; None where the topic is no longer subscribed."""
+Run = tuple[MessageHandler | None, Sequence[MessageView]]
+"""Messages of one topic, and their handler; None where the topic is no longer subscribed."""
 
 
 class Deliveries:
-    """Cuts pulled messages into calls. `find_handler` takes a topic as users call it."""
+    """Finds the handlers of pulled messages. `find_handler` takes a topic as users call it."""
 
     def __init__(self, find_handler: Callable[[str], MessageHandler | None], *, namespace: str) -> None:
         self._find_handler = find_handler
@@ -51,21 +51,23 @@ class Deliveries:
         handler = self._find_handler(without_namespace(queue.topic, namespace=self._namespace))
         return 1 if handler is None else handler.count_max
 
-    def cut(self, messages: Sequence[MessageView]) -> list[Delivery]:
-        """Restored messages of one queue, in their order, as calls of handlers."""
+    def runs(self, messages: Sequence[MessageView]) -> list[Run]:
+        """Restored messages of one queue, in their order, by handler."""
         if not messages:
             return []
         if not is_retry_topic(messages[0].queue.topic):
-            return self._cut_run(messages[0].topic, messages)
-        return [call for topic, run in groupby(messages, key=_topic) for call in self._cut_run(topic, list(run))]
+            topic = messages[0].topic
+            return [(self._find_handler(topic), messages)]
+        return [(self._find_handler(topic), list(run)) for topic, run in groupby(messages, key=_topic)]
 
-    def _cut_run(self, topic: str, messages: Sequence[MessageView]) -> list[Delivery]:
-        """Messages of one topic."""
-        handler = self._find_handler(topic)
-        count_max = handler.count_max if handler is not None else 1
-        if count_max == 1:
-            return [(handler, [message]) for message in messages]
-        return [(handler, list(messages[at : at + count_max])) for at in range(0, len(messages), count_max)]
+
+def calls_of(run: Run) -> Iterator[list[MessageView]]:
+    """The messages of each call. They are cut off one call after the other: a consumer may hold thousands."""
+    handler, messages = run
+    count_max = 1 if handler is None else handler.count_max
+    if count_max == 1:
+        return ([message] for message in messages)
+    return (list(messages[at : at + count_max]) for at in range(0, len(messages), count_max))
 
 
 def _topic(message: MessageView) -> str:

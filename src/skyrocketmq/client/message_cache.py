@@ -160,8 +160,9 @@ class MessageCache:
 
     def mark_started(self, messages: Iterable[MessageView], *, now_s: float) -> None:
         """Note that a handler has begun with these messages."""
+        started = self._started_s
         for message in messages:
-            self._started_s[message.queue_offset] = now_s
+            started[message.queue_offset] = now_s
 
     def find_overdue(self, *, now_s: float, timeout_s: float) -> MessageView | None:
         """The first message, if a handler has had it for longer than `timeout_s`: it holds up the offset."""

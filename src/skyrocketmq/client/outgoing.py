@@ -1,7 +1,7 @@
 """A message as it travels: its unique id, its properties as one text, its body maybe compressed. Pure.
 
-Hot: every message sent passes here once, and `SendFrames.frame` once for each attempt. What is the same for all
-messages to a queue is made once; a common message costs one text for its properties, and one copy of a dict.
+Hot: every message sent passes here once, and `SendRequests.request` once for each attempt. What is the same for all
+messages to a queue is made once, as bytes too; of a common message only the rest is written (`hot.sends`).
 
 Rule 1: a message keeps its unique id over all attempts, and gets one only if it has none: a message that is sent again
         is the same message.
@@ -16,6 +16,8 @@ from typing import Final
 import msgspec
 
 from skyrocketmq.errors import IllegalArgument
+from skyrocketmq.hot import encode_send
+from skyrocketmq.hot.layout import FRAME_HEADER_AT
 from skyrocketmq.model import CompressionType, Message, MessageQueue, TransactionType
 from skyrocketmq.model import properties as names
 from skyrocketmq.model.names import is_retry_topic, with_namespace
@@ -28,16 +30,16 @@ from skyrocketmq.wire.compression import (
     compress,
     compression_bits,
 )
-from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.frames import Frame, encode_head
 from skyrocketmq.wire.ids import UniqueIdGenerator
 from skyrocketmq.wire.properties import PROPERTIES_BYTES_MAX
 
-__all__ = ["MESSAGE_BYTES_MAX", "Compression", "Outgoing", "SendFrames", "join_packed", "pack_batch", "pack_message"]
+__all__ = ["MESSAGE_BYTES_MAX", "Compression", "Outgoing", "SendRequests", "join_packed", "pack_batch", "pack_message"]
 
 MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 UTF8_BYTES_MAX: Final = 4  # of one character
 SEND: Final = RequestCode.SEND_MESSAGE_V2  # here, because looking up a member of an enum takes a tenth of a microsecond
-FIELDS_MAX: Final = 4096  # queues whose fields are kept
+QUEUES_MAX: Final = 4096  # for which what is common to their messages is kept
 
 
 class Compression(msgspec.Struct, frozen=True):
@@ -210,7 +212,49 @@ def _checked_length(text: str) -> str:
     return text
 
 
-class SendFrames:
+class _SameForQueue(msgspec.Struct, gc=False):
+    """What all messages to a queue have in common: the fields, with those of a common message among them, and the
+    pieces of its header as JSON, between which the rest is written."""
+
+    fields: dict[str, str | None]
+    head: bytes
+    tail: bytes
+    end: bytes
+
+
+class SendRequest(msgspec.Struct, gc=False):
+    """A common message on its way to a queue."""
+
+    same: _SameForQueue
+    outgoing: Outgoing
+    born_ms: int
+    code: int = SEND
+
+    def encode(self, opaque: int) -> bytes:
+        same, outgoing = self.same, self.outgoing
+        return encode_send(
+            same.head,
+            same.tail,
+            same.end,
+            opaque,
+            outgoing.sys_flag,
+            self.born_ms,
+            outgoing.flag,
+            outgoing.properties,
+            outgoing.body,
+        )
+
+    def frame(self) -> Frame:
+        outgoing = self.outgoing
+        ext = self.same.fields.copy()
+        ext["f"] = str(outgoing.sys_flag)
+        ext["g"] = str(self.born_ms)
+        ext["h"] = str(outgoing.flag)
+        ext["i"] = outgoing.properties
+        return Frame(outgoing.code, ext=ext, body=outgoing.body)
+
+
+class SendRequests:
     """The requests of one group's sends. The letters are those of the header's second form; see `headers_send`."""
 
     def __init__(self, group: str, *, template: str, template_queue_nums: int, unit_mode: bool) -> None:
@@ -218,44 +262,42 @@ class SendFrames:
         self._template = template
         self._template_queue_nums = str(template_queue_nums)
         self._unit_mode = "true" if unit_mode else "false"
-        self._fields: dict[MessageQueue, dict[str, str | None]] = {}
+        self._same: dict[MessageQueue, _SameForQueue] = {}
 
-    def frame(self, outgoing: Outgoing, queue: MessageQueue, *, born_ms: int) -> Frame:
+    def request(self, outgoing: Outgoing, queue: MessageQueue, *, born_ms: int) -> SendRequest | Frame:
         """The request that sends a message to a queue."""
-        fields = self._fields.get(queue)
-        if fields is None:
-            fields = self._add_fields(queue)
-        ext = fields.copy()
-        ext["g"] = str(born_ms)
-        ext["i"] = outgoing.properties
-        if outgoing.sys_flag:
-            ext["f"] = str(outgoing.sys_flag)
-        if outgoing.flag:
-            ext["h"] = str(outgoing.flag)
-        if outgoing.code is not SEND or outgoing.reconsume_times_max is not None or outgoing.reconsume_times != "0":
-            ext["j"] = outgoing.reconsume_times
-            if outgoing.reconsume_times_max is not None:
-                ext["l"] = outgoing.reconsume_times_max
-            ext["m"] = "true" if outgoing.is_batch else "false"
-        return Frame(outgoing.code, ext=ext, body=outgoing.body)
+        request = SendRequest(self._same.get(queue) or self._add_queue(queue), outgoing, born_ms)
+        if outgoing.code is SEND and outgoing.reconsume_times_max is None and outgoing.reconsume_times == "0":
+            return request
+        frame = request.frame()
+        assert frame.ext is not None
+        frame.ext["j"] = outgoing.reconsume_times
+        if outgoing.reconsume_times_max is not None:
+            frame.ext["l"] = outgoing.reconsume_times_max
+        frame.ext["m"] = "true" if outgoing.is_batch else "false"
+        return frame
 
-    def _add_fields(self, queue: MessageQueue) -> dict[str, str | None]:
-        """What all messages to a queue have in common; some fields are those of a common message."""
-        if len(self._fields) >= FIELDS_MAX:
-            self._fields.clear()
-        fields = self._fields[queue] = {
+    def _add_queue(self, queue: MessageQueue) -> _SameForQueue:
+        if len(self._same) >= QUEUES_MAX:
+            self._same.clear()
+        fields: dict[str, str | None] = {
             "a": self._group,
             "b": queue.topic,
             "c": self._template,
             "d": self._template_queue_nums,
             "e": str(queue.queue_id),
             "f": "0",
-            "g": None,
+            "g": "0",
             "h": "0",
-            "i": None,
+            "i": "",
             "j": "0",
             "k": self._unit_mode,
             "m": "false",
             "n": queue.broker_name,
         }
-        return fields
+        # Inside a text quotation marks are escaped, so that each of the two marks is found once.
+        header = encode_head(Frame(SEND, ext=fields), 0)[FRAME_HEADER_AT:]
+        head, _, rest = header.partition(b'"f":"0","g":"0","h":"0","i":""')
+        tail, mark, end = rest.partition(b'"opaque":')
+        same = self._same[queue] = _SameForQueue(fields, head, tail + mark, end.removeprefix(b"0"))
+        return same

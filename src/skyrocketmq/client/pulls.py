@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+import msgspec
+
 from skyrocketmq.client.instance import ClientInstance
 from skyrocketmq.client.route_rules import pull_address
 from skyrocketmq.errors import ClientError, NoRoute, ProtocolError, broker_error
@@ -69,8 +71,7 @@ class PullResult:
     max_offset: QueueOffset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PullRequest:
+class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked for."""
 
     queue: MessageQueue

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from skyrocketmq.errors import ProtocolError, broker_error
+from skyrocketmq.hot.sends import SendAnswer
 from skyrocketmq.model import MessageQueue, QueueOffset
 from skyrocketmq.wire.codes import ResponseCode
 from skyrocketmq.wire.frames import Frame
@@ -61,13 +62,27 @@ class SendResult(msgspec.Struct, frozen=True):
 
 
 def read_send_result(
-    answer: Frame, target: MessageQueue, *, topic: str, msg_id: str, address: str | None = None
+    answer: Frame | SendAnswer, target: MessageQueue, *, topic: str, msg_id: str, address: str | None = None
 ) -> SendResult:
     """The result in a broker's answer to a message that was sent to `target`; the broker may have chosen another queue.
     `topic` is what the user calls it.
 
     Raises the `BrokerError` of any code that does not mean "stored", and `ProtocolError` if the place is missing.
     """
+    if not isinstance(answer, Frame):
+        _, offset_msg_id, queue_id, queue_offset, transaction_id, region, trace_on = answer
+        if target.queue_id != queue_id or target.topic != topic:
+            target = MessageQueue(topic, target.broker_name, queue_id)
+        return SendResult(
+            SEND_OK,
+            msg_id,
+            offset_msg_id,
+            target,
+            QueueOffset(queue_offset),
+            transaction_id,
+            region or DEFAULT_REGION,
+            trace_on,
+        )
     status = STATUS_BY_CODE.get(answer.code)
     if status is None:
         raise broker_error(answer.code, answer.remark, address=address)

@@ -23,12 +23,14 @@ from typing import Final
 
 from skyrocketmq.client.fault_table import FaultTable
 from skyrocketmq.client.instance import ClientInstance
-from skyrocketmq.client.outgoing import Outgoing, SendFrames
+from skyrocketmq.client.outgoing import Outgoing, SendRequests
 from skyrocketmq.client.queue_choice import QueueChoice
 from skyrocketmq.client.send_result import SendResult, read_send_result
 from skyrocketmq.errors import BrokerError, ConnectFailed, MQError, NetError, RequestTimeout, SystemBusy
+from skyrocketmq.hot.sends import SendAnswer
 from skyrocketmq.model import MessageQueue
 from skyrocketmq.model.names import AUTO_CREATE_TOPIC
+from skyrocketmq.net.connection import Request
 from skyrocketmq.wire.codes import ResponseCode
 from skyrocketmq.wire.frames import Frame
 
@@ -70,7 +72,7 @@ class Sender:
         self._net = instance.net
         self._options = options
         self._avoids_slow = options.avoid_slow_brokers
-        self._frames = SendFrames(
+        self._requests = SendRequests(
             group,
             template=options.template,
             template_queue_nums=options.template_queue_nums,
@@ -109,16 +111,14 @@ class Sender:
         Raises the last attempt's error, or `RequestTimeout`, or `NoRoute`.
         """
         clock = self._clock
+        remaining_s = timeout_s
         deadline = clock.monotonic() + timeout_s
         attempts_left = 1 if queue is not None else self._options.retry_count_max + 1
         busy_count = 0
         errors: list[tuple[str, MQError]] = []
         unsafe: SendResult | None = None
         avoid: str | None = None
-        while attempts_left:
-            remaining_s = deadline - clock.monotonic()
-            if remaining_s <= 0:
-                break
+        while attempts_left and remaining_s > 0:
             target = queue
             if target is None:
                 queues = self._routes.writable(outgoing.topic)
@@ -134,11 +134,11 @@ class Sender:
             attempts_left -= 1
             try:
                 address = self._address(target)
-                frame = self._frames.frame(outgoing, target, born_ms=clock.now_ms())
+                request = self._requests.request(outgoing, target, born_ms=clock.now_ms())
                 if self._avoids_slow:
-                    answer = await self._request_timed(target.broker_name, address, frame, remaining_s)
+                    answer = await self._call_timed(target.broker_name, address, request, remaining_s)
                 else:
-                    answer = await self._net.request(address, frame, remaining_s)
+                    answer = await self._net.call(address, request, remaining_s)
                 result = read_send_result(answer, target, topic=topic, msg_id=outgoing.msg_id, address=address)
             except SystemBusy as error:
                 errors.append((target.broker_name, error))
@@ -164,6 +164,7 @@ class Sender:
                     return result
                 unsafe = result
             avoid = target.broker_name
+            remaining_s = deadline - clock.monotonic()
         if unsafe is not None:
             return unsafe
         raise _failure(topic, errors, timeout_s, is_late=clock.monotonic() >= deadline)
@@ -172,8 +173,8 @@ class Sender:
         """Send without waiting for an answer: nobody will know whether it was stored."""
         deadline = self._clock.monotonic() + timeout_s
         target = queue or self._choose(outgoing.topic, await self.queues(outgoing.topic, timeout_s))
-        frame = self._frames.frame(outgoing, target, born_ms=self._clock.now_ms())
-        await self._net.oneway(self._address(target), frame, deadline - self._clock.monotonic())
+        request = self._requests.request(outgoing, target, born_ms=self._clock.now_ms())
+        await self._net.oneway(self._address(target), request.frame(), deadline - self._clock.monotonic())
 
     # --------------------------------------------------------------------------------------------------------- helpers
 
@@ -183,15 +184,17 @@ class Sender:
             return choice.choose_healthy(queues, self._faults, now_ms=self._now_ms())
         return choice.choose(queues)
 
-    async def _request_timed(self, broker_name: str, address: str, frame: Frame, timeout_s: float) -> Frame:
+    async def _call_timed(
+        self, broker_name: str, address: str, request: Request, timeout_s: float
+    ) -> Frame | SendAnswer:
         """A request, noting how long the broker takes. One that is cancelled says nothing about the broker."""
         started = self._clock.monotonic()
         try:
-            answer = await self._net.request(address, frame, timeout_s)
+            answer = await self._net.call(address, request, timeout_s)
         except NetError:
             self._note(broker_name, started, is_failed=True)
             raise
-        self._note(broker_name, started, is_failed=answer.code in FAILED_CODES)
+        self._note(broker_name, started, is_failed=isinstance(answer, Frame) and answer.code in FAILED_CODES)
         return answer
 
     def _note(self, broker_name: str, started: float, *, is_failed: bool) -> None:

@@ -7,8 +7,9 @@ Read `layout` first: where everything stands in records, cells, entries and fram
     index_entries   keys into an index file
     record_batch    messages into records, cells and keys: what is stored for them
     records         records of a pull's answer, for a consumer
-    send_reader     ordinary sends out of received bytes into a batch
+    send_reader     ordinary sends out of received bytes into a batch, for a broker
     send_answers    the answers to them
+    sends           requests that send a message, and their answers, for a producer
 
 `x.py` is the plain form, and the specification: short, and any Python runs it. `_x.py` with `_x.pxd` says the same in
 typed loops, which Cython compiles. Both offer the names in `__all__` of `x.py`. The rest of the program imports those
@@ -25,7 +26,7 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from skyrocketmq.hot import cells, hashes, index_entries, record_batch, records, send_answers, send_reader
+from skyrocketmq.hot import cells, hashes, index_entries, record_batch, records, send_answers, send_reader, sends
 from skyrocketmq.hot.cells import CellLimits, CellScan, TagCodes
 from skyrocketmq.hot.form import NothingCompiled, Unusable, load_compiled
 from skyrocketmq.hot.hashes import key_hash, text_hash
@@ -42,6 +43,7 @@ from skyrocketmq.hot.record_batch import (
 from skyrocketmq.hot.records import read_pulled, split_records
 from skyrocketmq.hot.send_answers import SendAnswers
 from skyrocketmq.hot.send_reader import SendReader, SendTopic
+from skyrocketmq.hot.sends import encode_send, read_send_answers
 
 __all__ = [
     "FULL",
@@ -58,11 +60,13 @@ __all__ = [
     "SendTopic",
     "TagCodes",
     "description",
+    "encode_send",
     "is_compiled",
     "key_hash",
     "pack_key",
     "put_keys",
     "read_pulled",
+    "read_send_answers",
     "split_records",
     "take_back_keys",
     "text_hash",
@@ -79,6 +83,7 @@ PLAIN_MODULES: Final = {
     "records": records,
     "send_answers": send_answers,
     "send_reader": send_reader,
+    "sends": sends,
 }
 
 is_compiled: bool

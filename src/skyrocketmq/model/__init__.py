@@ -3,14 +3,13 @@
 A value whose shape on the wire is the same is an `msgspec.Struct` that `wire` reads and writes as it is: attributes are
 in snake case, the names on the wire in camel case. What only exists on the wire lives in `wire`.
 
-Reading order: `queues`, `topics`, `groups`, `versions`, `routes`, `subscriptions`, `heartbeats`; for messages
+Reading order: `numbers`, `tables` (topics, queues, groups, subscriptions), `routes`, `heartbeats`; for messages
 `offsets`, `names`, `properties`, `flags`, `hosts`, `message`.
 """
 
 from __future__ import annotations
 
 from skyrocketmq.model.flags import CompressionType, TransactionType
-from skyrocketmq.model.groups import SubscriptionGroupConfig
 from skyrocketmq.model.heartbeats import (
     ConsumeFromWhere,
     ConsumerData,
@@ -22,11 +21,17 @@ from skyrocketmq.model.heartbeats import (
 from skyrocketmq.model.message import Message, MessageView
 from skyrocketmq.model.numbers import Int32, Int64
 from skyrocketmq.model.offsets import LogOffset, QueueOffset
-from skyrocketmq.model.queues import MessageQueue
 from skyrocketmq.model.routes import MASTER_ID, QUEUE_COUNT_MAX, BrokerData, ClusterInfo, QueueData, TopicRoute
-from skyrocketmq.model.subscriptions import SQL92_EXPRESSION, TAG_EXPRESSION, SubscriptionData
-from skyrocketmq.model.topics import TopicConfig, TopicFilterType
-from skyrocketmq.model.versions import DataVersion
+from skyrocketmq.model.tables import (
+    SQL92_EXPRESSION,
+    TAG_EXPRESSION,
+    DataVersion,
+    MessageQueue,
+    SubscriptionData,
+    SubscriptionGroupConfig,
+    TopicConfig,
+    TopicFilterType,
+)
 
 __all__ = [
     "MASTER_ID",

@@ -6,7 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from skyrocketmq.model.subscriptions import SubscriptionData
+from skyrocketmq.model.tables import SubscriptionData
 
 __all__ = ["ConsumeFromWhere", "ConsumeType", "ConsumerData", "HeartbeatData", "MessageModel", "ProducerData"]
 

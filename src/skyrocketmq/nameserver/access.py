@@ -5,7 +5,7 @@
     with `aclEnable`                                an administrator's signature, or an address of the global white list
     without                                         passes; then `Identities` guards names that are in use
 
-Rule 1: what is not listed as reading is a change, so a request that is added later is guarded from its first day.
+Rule 1: what is not declared as needing nothing is a change, so that a request nobody thought of is guarded.
 Rule 2: without accounts nobody can tell two brokers of one name apart. The one that is there keeps its name, id and
 address while it answers: a second one by mistake, or a false one, gets none of them. One that is gone, or does not
 answer, is replaced at once, so that a broker may come back elsewhere. A slave that is known under the name may become
@@ -15,48 +15,44 @@ its master. This keeps mistakes out; against attackers there are accounts and li
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from enum import StrEnum
 from typing import Final
 
 from skyrocketmq.access.addresses import parse_addresses
 from skyrocketmq.access.book import AccountBook, refused, remote_address
 from skyrocketmq.errors import NetError, broker_error
 from skyrocketmq.nameserver.routes import BrokerIdentity, RouteTables
-from skyrocketmq.net import Connection
+from skyrocketmq.net import Connection, Declaration
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 
-__all__ = ["Identities", "NameServerAccess"]
+__all__ = ["Identities", "NameServerAccess", "Needs"]
 
 logger = logging.getLogger(__name__)
 
-READING: Final = frozenset(
-    {
-        RequestCode.GET_ROUTEINFO_BY_TOPIC,
-        RequestCode.GET_BROKER_CLUSTER_INFO,
-        RequestCode.GET_KV_CONFIG,
-        RequestCode.GET_KVLIST_BY_NAMESPACE,
-        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
-        RequestCode.GET_TOPICS_BY_CLUSTER,
-        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS,
-        RequestCode.GET_UNIT_TOPIC_LIST,
-        RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST,
-        RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
-    }
-)
 PROBE_S: Final = 2.0  # a broker's registration waits 6 s for its answer, Apache's too
+
+
+class Needs(StrEnum):
+    """What a request needs of its sender; handlers declare it (`net.requests`)."""
+
+    NOTHING = "nothing"
+    CHANGING = "the right to change"
 
 
 class NameServerAccess:
     """The check of requests; `check` refuses by raising."""
 
-    def __init__(self, allowed_from: str, book: AccountBook | None) -> None:
+    def __init__(self, allowed_from: str, book: AccountBook | None, requests: Mapping[int, Declaration]) -> None:
         """Raises `ConfigError` if `allowed_from` is no list of addresses."""
         self.book = book
+        self._requests = requests
         self._is_allowed = parse_addresses(allowed_from)
 
     def check(self, frame: Frame, connection: Connection) -> None:
-        if frame.code in READING:
+        declared = self._requests.get(frame.code)
+        if declared is not None and declared.needs is Needs.NOTHING:
             return
         if not self._is_allowed(remote_address(connection)):
             raise refused(

@@ -1,7 +1,7 @@
-"""What a name server answers: one method a request code, a frame in, a frame out.
+"""What a name server answers: one method a request code.
 
-Nothing here waits except for the file of the key-value settings and the configuration's. A code that is not listed gets
-no answer at all, as the family's name servers have it: clients that probe for newer features count on the silence.
+Nothing here waits except for the file of the key-value settings and the configuration's. A code that is not declared
+gets no answer at all, as from Apache's name servers: clients that probe for newer features count on the silence.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from hashlib import sha256
 
 from skyrocketmq.config import ConfigHolder, NamesrvConfig, read_requested_properties, write_properties
 from skyrocketmq.errors import ConfigError, ProtocolError, broker_error
-from skyrocketmq.model import DataVersion
-from skyrocketmq.nameserver.access import Identities, taken
+from skyrocketmq.model import ClusterInfo, DataVersion, TopicRoute
+from skyrocketmq.nameserver.access import Identities, Needs, taken
 from skyrocketmq.nameserver.kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from skyrocketmq.nameserver.product_routes import ProductRoutes
 from skyrocketmq.nameserver.route_bodies import RouteBodies
 from skyrocketmq.nameserver.routes import UNIT, UNIT_SUBSCRIPTION, BrokerIdentity, Registration, RouteTables
-from skyrocketmq.net import Connection, Dispatcher, Steps, in_slices
+from skyrocketmq.net import Connection, Request, Steps, answers, in_slices
 from skyrocketmq.ports import Clock
 from skyrocketmq.slices import Slices, joined_in_slices
 from skyrocketmq.wire import headers_namesrv as headers
@@ -27,7 +27,7 @@ from skyrocketmq.wire.bodies_routes import encode_cluster_info
 from skyrocketmq.wire.bodies_tables import KvTable, TopicList
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
-from skyrocketmq.wire.headers_codec import decode_header, encode_header
+from skyrocketmq.wire.headers_codec import NoFields, encode_header
 from skyrocketmq.wire.java import body_crc
 from skyrocketmq.wire.registration import decode_in_steps
 from skyrocketmq.wire.versions import STANDARD_JSON_VERSION
@@ -46,7 +46,7 @@ PROTECTED_KEYS = ("kvConfigPath", "configStorePath")  # a peer that could move t
 
 
 class NameServerHandlers:
-    """The answers, from the tables. `register` puts them all into a dispatcher."""
+    """The answers, from the tables."""
 
     def __init__(
         self,
@@ -67,35 +67,17 @@ class NameServerHandlers:
         self._route_bodies = RouteBodies(tables)
         self._order_body: tuple[object, bytes] = (None, b"")  # the settings it was made from, and the body
 
-    def register(self, dispatcher: Dispatcher) -> None:
-        for code, handler in (
-            (RequestCode.PUT_KV_CONFIG, self.put_kv_config),
-            (RequestCode.GET_KV_CONFIG, self.get_kv_config),
-            (RequestCode.DELETE_KV_CONFIG, self.delete_kv_config),
-            (RequestCode.GET_KVLIST_BY_NAMESPACE, self.get_kv_namespace),
-            (RequestCode.REGISTER_BROKER, self.register_broker),
-            (RequestCode.UNREGISTER_BROKER, self.unregister_broker),
-            (RequestCode.QUERY_DATA_VERSION, self.query_data_version),
-            (RequestCode.GET_ROUTEINFO_BY_TOPIC, self.get_route),
-            (RequestCode.GET_BROKER_CLUSTER_INFO, self.get_cluster_info),
-            (RequestCode.WIPE_WRITE_PERM_OF_BROKER, self.wipe_write_permission),
-            (RequestCode.ADD_WRITE_PERM_OF_BROKER, self.add_write_permission),
-            (RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, self.get_all_topics),
-            (RequestCode.DELETE_TOPIC_IN_NAMESRV, self.delete_topic),
-            (RequestCode.GET_TOPICS_BY_CLUSTER, self.get_topics_of_cluster),
-            (RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, self.get_system_topics),
-            (RequestCode.GET_UNIT_TOPIC_LIST, self.get_unit_topics),
-            (RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST, self.get_unit_subscription_topics),
-            (RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, self.get_unit_subscription_only_topics),
-            (RequestCode.UPDATE_NAMESRV_CONFIG, self.update_config),
-            (RequestCode.GET_NAMESRV_CONFIG, self.get_config),
-        ):
-            dispatcher.register(code, handler)
-
     # -- brokers
 
-    def register_broker(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
-        header = decode_header(headers.RegisterBrokerHeader, frame.ext)
+    @answers(
+        RequestCode.REGISTER_BROKER,
+        body="registration",
+        answer=(headers.RegisterBrokerAnswer, KvTable),
+        needs=Needs.CHANGING,
+    )
+    def register_broker(self, request: Request[headers.RegisterBrokerHeader]) -> Frame | Awaitable[Frame]:
+        """A broker registers, with its topics."""
+        header, frame, connection = request.header, request.frame, request.connection
         broker = _identity(header, frame.code)
         rival = self._identities.find_rival(broker, connection)
         if rival is not None:
@@ -171,12 +153,14 @@ class NameServerHandlers:
             self._order_body = (table, text)
         return self._order_body[1]
 
-    def unregister_broker(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
-        broker = _identity(decode_header(headers.UnregisterBrokerHeader, frame.ext), frame.code)
-        rival = self._identities.find_rival(broker, connection)
+    @answers(RequestCode.UNREGISTER_BROKER, needs=Needs.CHANGING)
+    def unregister_broker(self, request: Request[headers.UnregisterBrokerHeader]) -> Frame | Awaitable[Frame]:
+        """A broker goes."""
+        broker = _identity(request.header, request.frame.code)
+        rival = self._identities.find_rival(broker, request.connection)
         if rival is not None:
             raise taken(broker, rival)
-        return in_slices(self._unregister(frame, broker), self._clock)
+        return in_slices(self._unregister(request.frame, broker), self._clock)
 
     def _unregister(self, frame: Frame, broker: BrokerIdentity) -> Steps:
         self._tables.unregister(broker)
@@ -185,43 +169,50 @@ class NameServerHandlers:
             yield
         return frame.reply()
 
-    def query_data_version(self, frame: Frame, connection: Connection) -> Frame:
-        broker = _identity(decode_header(headers.QueryDataVersionHeader, frame.ext), frame.code)
+    @answers(RequestCode.QUERY_DATA_VERSION, body=DataVersion, needs=Needs.CHANGING)
+    def query_data_version(
+        self, request: Request[headers.QueryDataVersionHeader]
+    ) -> tuple[headers.QueryDataVersionAnswer, DataVersion | bytes]:
+        """A broker asks whether its table of topics is known."""
+        broker = _identity(request.header, request.frame.code)
         try:
-            asked = decode_request(DataVersion, frame.body)
+            asked = decode_request(DataVersion, request.frame.body)
         except ProtocolError as error:
             raise _failure(f"the data version of {broker.address} cannot be read: {error}") from error
         stored = self._tables.find_data_version(broker.address)
         is_changed = stored is None or stored != asked
-        if not is_changed and self._identities.find_rival(broker, connection) is None:
+        if not is_changed and self._identities.find_rival(broker, request.connection) is None:
             self._tables.touch(broker.address, now_s=self._clock.monotonic())
-        return frame.reply(
-            ext=encode_header(headers.QueryDataVersionAnswer(changed=is_changed)),
-            body=encode_body(stored) if stored is not None else b"",
-        )
+        return headers.QueryDataVersionAnswer(changed=is_changed), b"" if stored is None else stored
 
-    def wipe_write_permission(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
-        return in_slices(self._wipe(frame, connection), self._clock)
+    @answers(RequestCode.WIPE_WRITE_PERM_OF_BROKER, answer=headers.WipeWritePermAnswer, needs=Needs.CHANGING)
+    def wipe_write_permission(self, request: Request[headers.BrokerNameHeader]) -> Frame | Awaitable[Frame]:
+        """No more writing to a broker."""
+        return in_slices(self._wipe(request), self._clock)
 
-    def _wipe(self, frame: Frame, connection: Connection) -> Steps:
-        name = _required(decode_header(headers.BrokerNameHeader, frame.ext).broker_name, "brokerName", frame.code)
+    def _wipe(self, request: Request[headers.BrokerNameHeader]) -> Steps:
+        name = _required(request.header.broker_name, "brokerName", request.frame.code)
         count = yield from self._tables.wipe_write_permission_in_steps(name)
-        logger.info("write permission wiped", extra={"broker": name, "topics": count, "by": connection.peer})
-        return frame.reply(ext=encode_header(headers.WipeWritePermAnswer(wipe_topic_count=count)))
+        logger.info("write permission wiped", extra={"broker": name, "topics": count, "by": request.connection.peer})
+        return request.frame.reply(ext=encode_header(headers.WipeWritePermAnswer(wipe_topic_count=count)))
 
-    def add_write_permission(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
-        return in_slices(self._add(frame, connection), self._clock)
+    @answers(RequestCode.ADD_WRITE_PERM_OF_BROKER, answer=headers.AddWritePermAnswer, needs=Needs.CHANGING)
+    def add_write_permission(self, request: Request[headers.BrokerNameHeader]) -> Frame | Awaitable[Frame]:
+        """Writing to a broker again."""
+        return in_slices(self._add(request), self._clock)
 
-    def _add(self, frame: Frame, connection: Connection) -> Steps:
-        name = _required(decode_header(headers.BrokerNameHeader, frame.ext).broker_name, "brokerName", frame.code)
+    def _add(self, request: Request[headers.BrokerNameHeader]) -> Steps:
+        name = _required(request.header.broker_name, "brokerName", request.frame.code)
         count = yield from self._tables.add_write_permission_in_steps(name)
-        logger.info("write permission added", extra={"broker": name, "topics": count, "by": connection.peer})
-        return frame.reply(ext=encode_header(headers.AddWritePermAnswer(add_topic_count=count)))
+        logger.info("write permission added", extra={"broker": name, "topics": count, "by": request.connection.peer})
+        return request.frame.reply(ext=encode_header(headers.AddWritePermAnswer(add_topic_count=count)))
 
     # -- routes and lists
 
-    def get_route(self, frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
-        header = decode_header(headers.GetRouteInfoHeader, frame.ext)
+    @answers(RequestCode.GET_ROUTEINFO_BY_TOPIC, answer=TopicRoute, needs=Needs.NOTHING)
+    def get_route(self, request: Request[headers.GetRouteInfoHeader]) -> Frame | Awaitable[Frame] | bytes:
+        """Where a topic is."""
+        header, frame = request.header, request.frame
         topic = _required(header.topic, "topic", frame.code)
         is_standard = frame.version >= STANDARD_JSON_VERSION or header.accept_standard_json_only is True
         config = self._config.current
@@ -230,37 +221,49 @@ class NameServerHandlers:
             order_conf = self._kv_config.get(ORDER_TOPIC_CONFIG, topic)
         body = self._route_bodies.find(topic, order_conf=order_conf, is_standard=is_standard)
         if body is not None:
-            return frame.reply(body=body)
+            return body
         if config.cluster_test and self._product_routes is not None:
             return self._product_routes.answer(frame, topic, is_standard=is_standard)
         return frame.reply(ResponseCode.TOPIC_NOT_EXIST, remark=no_route_remark(topic))
 
-    def get_cluster_info(self, frame: Frame, connection: Connection) -> Frame:
-        return frame.reply(body=encode_cluster_info(self._tables.cluster_info()))
+    @answers(RequestCode.GET_BROKER_CLUSTER_INFO, answer=ClusterInfo, needs=Needs.NOTHING)
+    def get_cluster_info(self, request: Request[NoFields]) -> bytes:
+        """Which brokers and clusters there are."""
+        return encode_cluster_info(self._tables.cluster_info())
 
-    async def get_all_topics(self, frame: Frame, connection: Connection) -> Frame:
-        return await self._topic_list(frame, self._tables.topics())
+    @answers(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, answer=TopicList, needs=Needs.NOTHING)
+    async def get_all_topics(self, request: Request[NoFields]) -> bytes:
+        """All topics."""
+        return await self._topic_list(self._tables.topics())
 
-    async def get_topics_of_cluster(self, frame: Frame, connection: Connection) -> Frame:
-        cluster = _required(decode_header(headers.GetTopicsByClusterHeader, frame.ext).cluster, "cluster", frame.code)
-        return await self._topic_list(frame, self._tables.topics_of_cluster(cluster))
+    @answers(RequestCode.GET_TOPICS_BY_CLUSTER, answer=TopicList, needs=Needs.NOTHING)
+    async def get_topics_of_cluster(self, request: Request[headers.GetTopicsByClusterHeader]) -> bytes:
+        """The topics of a cluster."""
+        cluster = _required(request.header.cluster, "cluster", request.frame.code)
+        return await self._topic_list(self._tables.topics_of_cluster(cluster))
 
-    async def get_system_topics(self, frame: Frame, connection: Connection) -> Frame:
+    @answers(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, answer=TopicList, needs=Needs.NOTHING)
+    async def get_system_topics(self, request: Request[NoFields]) -> bytes:
+        """The names of clusters and brokers, which are topics too."""
         names = self._tables.cluster_and_broker_names()
-        return await self._topic_list(frame, names, broker_address=self._tables.any_address())
+        return await self._topic_list(names, broker_address=self._tables.any_address())
 
-    async def get_unit_topics(self, frame: Frame, connection: Connection) -> Frame:
-        return await self._topic_list(frame, self._tables.topics_by_flag(required=UNIT))
+    @answers(RequestCode.GET_UNIT_TOPIC_LIST, answer=TopicList, needs=Needs.NOTHING)
+    async def get_unit_topics(self, request: Request[NoFields]) -> bytes:
+        """Topics of a unit."""
+        return await self._topic_list(self._tables.topics_by_flag(required=UNIT))
 
-    async def get_unit_subscription_topics(self, frame: Frame, connection: Connection) -> Frame:
-        return await self._topic_list(frame, self._tables.topics_by_flag(required=UNIT_SUBSCRIPTION))
+    @answers(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST, answer=TopicList, needs=Needs.NOTHING)
+    async def get_unit_subscription_topics(self, request: Request[NoFields]) -> bytes:
+        """Topics that a unit subscribes to."""
+        return await self._topic_list(self._tables.topics_by_flag(required=UNIT_SUBSCRIPTION))
 
-    async def get_unit_subscription_only_topics(self, frame: Frame, connection: Connection) -> Frame:
-        return await self._topic_list(frame, self._tables.topics_by_flag(required=UNIT_SUBSCRIPTION, forbidden=UNIT))
+    @answers(RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, answer=TopicList, needs=Needs.NOTHING)
+    async def get_unit_subscription_only_topics(self, request: Request[NoFields]) -> bytes:
+        """Topics that a unit subscribes to and that belong to none."""
+        return await self._topic_list(self._tables.topics_by_flag(required=UNIT_SUBSCRIPTION, forbidden=UNIT))
 
-    async def _topic_list(
-        self, frame: Frame, topics: Iterable[str | None], *, broker_address: str | None = None
-    ) -> Frame:
+    async def _topic_list(self, topics: Iterable[str | None], *, broker_address: str | None = None) -> bytes:
         """A list of names, walked and written in slices: there may be hundreds of thousands. None is passed over."""
         slices = Slices(self._clock)
         names: list[str] = []
@@ -269,62 +272,67 @@ class NameServerHandlers:
                 names.append(topic)
             await slices.step()
         parts = body_parts(TopicList(broker_addr=broker_address, topic_list=tuple(names)))
-        return frame.reply(body=await joined_in_slices(parts, self._clock))
+        return await joined_in_slices(parts, self._clock)
 
-    def delete_topic(self, frame: Frame, connection: Connection) -> Frame:
-        header = decode_header(headers.DeleteTopicInNamesrvHeader, frame.ext)
-        topic = _required(header.topic, "topic", frame.code)
-        self._tables.delete_topic(topic, cluster=header.cluster_name or None)
-        logger.info("topic deleted", extra={"topic": topic, "cluster": header.cluster_name, "by": connection.peer})
-        return frame.reply()
+    @answers(RequestCode.DELETE_TOPIC_IN_NAMESRV, needs=Needs.CHANGING)
+    def delete_topic(self, request: Request[headers.DeleteTopicInNamesrvHeader]) -> None:
+        """Forget a topic."""
+        cluster, by = request.header.cluster_name, request.connection.peer
+        topic = _required(request.header.topic, "topic", request.frame.code)
+        self._tables.delete_topic(topic, cluster=cluster or None)
+        logger.info("topic deleted", extra={"topic": topic, "cluster": cluster, "by": by})
 
     # -- key-value settings
 
-    async def put_kv_config(self, frame: Frame, connection: Connection) -> Frame:
-        header = decode_header(headers.PutKvConfigHeader, frame.ext)
-        namespace = _required(header.namespace, "namespace", frame.code)
-        key = _required(header.key, "key", frame.code)
+    @answers(RequestCode.PUT_KV_CONFIG, needs=Needs.CHANGING)
+    async def put_kv_config(self, request: Request[headers.PutKvConfigHeader]) -> None:
+        """Keep a value."""
+        namespace, key = _namespace_and_key(request)
         try:
-            await self._kv_config.put(namespace, key, header.value or "")
+            await self._kv_config.put(namespace, key, request.header.value or "")
         except (ConfigError, OSError) as error:
             raise _failure(f"the key-value config could not be saved, and nothing was changed: {error}") from error
-        logger.info("key-value config changed", extra={"namespace": namespace, "key": key, "by": connection.peer})
-        return frame.reply()
+        by = request.connection.peer
+        logger.info("key-value config changed", extra={"namespace": namespace, "key": key, "by": by})
 
-    def get_kv_config(self, frame: Frame, connection: Connection) -> Frame:
-        header = decode_header(headers.KvKeyHeader, frame.ext)
-        namespace = _required(header.namespace, "namespace", frame.code)
-        key = _required(header.key, "key", frame.code)
+    @answers(RequestCode.GET_KV_CONFIG, needs=Needs.NOTHING)
+    def get_kv_config(self, request: Request[headers.KvKeyHeader]) -> headers.GetKvConfigAnswer | Frame:
+        """Read a value."""
+        namespace, key = _namespace_and_key(request)
         value = self._kv_config.get(namespace, key)
         if value is None:
             remark = f"no value for key {key} in namespace {namespace}: put one with updateKvConfig"
-            return frame.reply(ResponseCode.QUERY_NOT_FOUND, remark=remark)
-        return frame.reply(ext=encode_header(headers.GetKvConfigAnswer(value=value)))
+            return request.frame.reply(ResponseCode.QUERY_NOT_FOUND, remark=remark)
+        return headers.GetKvConfigAnswer(value=value)
 
-    async def delete_kv_config(self, frame: Frame, connection: Connection) -> Frame:
-        header = decode_header(headers.KvKeyHeader, frame.ext)
-        namespace = _required(header.namespace, "namespace", frame.code)
-        key = _required(header.key, "key", frame.code)
+    @answers(RequestCode.DELETE_KV_CONFIG, needs=Needs.CHANGING)
+    async def delete_kv_config(self, request: Request[headers.KvKeyHeader]) -> None:
+        """Forget a value."""
+        namespace, key = _namespace_and_key(request)
         try:
             await self._kv_config.delete(namespace, key)
         except OSError as error:
             raise _failure(f"the key-value config could not be saved, and nothing was changed: {error}") from error
-        logger.info("key-value config deleted", extra={"namespace": namespace, "key": key, "by": connection.peer})
-        return frame.reply()
+        by = request.connection.peer
+        logger.info("key-value config deleted", extra={"namespace": namespace, "key": key, "by": by})
 
-    def get_kv_namespace(self, frame: Frame, connection: Connection) -> Frame:
-        namespace = _required(decode_header(headers.KvNamespaceHeader, frame.ext).namespace, "namespace", frame.code)
+    @answers(RequestCode.GET_KVLIST_BY_NAMESPACE, needs=Needs.NOTHING)
+    def get_kv_namespace(self, request: Request[headers.KvNamespaceHeader]) -> KvTable | Frame:
+        """Read all values of a namespace."""
+        namespace = _required(request.header.namespace, "namespace", request.frame.code)
         values = self._kv_config.namespace(namespace)
         if values is None:
             remark = f"no key was ever put into the namespace {namespace}"
-            return frame.reply(ResponseCode.QUERY_NOT_FOUND, remark=remark)
-        return frame.reply(body=encode_body(KvTable(table=dict(values))))
+            return request.frame.reply(ResponseCode.QUERY_NOT_FOUND, remark=remark)
+        return KvTable(table=dict(values))
 
     # -- configuration
 
-    async def update_config(self, frame: Frame, connection: Connection) -> Frame:
+    @answers(RequestCode.UPDATE_NAMESRV_CONFIG, body="lines", needs=Needs.CHANGING)
+    async def update_config(self, request: Request[NoFields]) -> Frame:
+        """Change the configuration."""
         try:
-            changes = read_requested_properties(frame.body)
+            changes = read_requested_properties(request.frame.body)
         except (ConfigError, ValueError) as error:
             raise _failure(f"the body is not key=value lines: {error}") from error
         protected = [key for key in PROTECTED_KEYS if key in changes]
@@ -335,11 +343,13 @@ class NameServerHandlers:
             changed = await self._config.update(changes)
         except (ConfigError, OSError) as error:
             raise _failure(f"nothing was changed: {error}") from error
-        logger.info("configuration changed", extra={"keys": ",".join(sorted(changed)), "by": connection.peer})
-        return frame.reply(remark=self._config.pending_text())
+        logger.info("configuration changed", extra={"keys": ",".join(sorted(changed)), "by": request.connection.peer})
+        return request.frame.reply(remark=self._config.pending_text())
 
-    def get_config(self, frame: Frame, connection: Connection) -> Frame:
-        return frame.reply(body=write_properties(self._config.as_properties()))
+    @answers(RequestCode.GET_NAMESRV_CONFIG, answer="lines", needs=Needs.CHANGING)
+    def get_config(self, request: Request[NoFields]) -> bytes:
+        """Read the configuration."""
+        return write_properties(self._config.as_properties())
 
 
 def no_route_remark(topic: str) -> str:
@@ -373,6 +383,11 @@ def _fingerprint(header: headers.RegisterBrokerHeader, frame: Frame) -> bytes:
         return b"%d %b" % (frame.version, body if len(body) <= FINGERPRINT_BYTES_MAX else sha256(body).digest())
     beginning = body[: body.find(_TOPICS_MARK, 0, FINGERPRINT_BYTES_MAX) + 1]
     return b"%d " % frame.version + beginning if _VERSION_MARK in beginning else b""
+
+
+def _namespace_and_key(request: Request[headers.PutKvConfigHeader] | Request[headers.KvKeyHeader]) -> tuple[str, str]:
+    header, code = request.header, request.frame.code
+    return _required(header.namespace, "namespace", code), _required(header.key, "key", code)
 
 
 def _required(value: str | None, field: str, code: int) -> str:

@@ -24,7 +24,7 @@ from skyrocketmq.nameserver.handlers import NameServerHandlers
 from skyrocketmq.nameserver.kv_config import KvConfig
 from skyrocketmq.nameserver.product_routes import ProductRoutes
 from skyrocketmq.nameserver.routes import RouteTables
-from skyrocketmq.net import Client, Connection, Dispatcher, Server, bind, format_address
+from skyrocketmq.net import Client, Connection, Dispatcher, Server, bind, declared_by, format_address, register_answers
 from skyrocketmq.net.address_server import address_server_url
 from skyrocketmq.net.certificate_watch import CertificateWatch
 from skyrocketmq.net.configured import server_options, server_tls
@@ -85,7 +85,7 @@ class NameServer:
             kv_config = KvConfig(settings.kv_config_path, disk)
             kv_config.load()
             book = await _open_accounts(settings, disk=disk, clock=clock)
-            access = NameServerAccess(settings.changes_allowed_from, book)
+            access = NameServerAccess(settings.changes_allowed_from, book, declared_by(NameServerHandlers))
             tables = RouteTables()
             identities = Identities(tables, is_guarded=book is None and not settings.allow_broker_takeover)
             name_server = cls(tables, kv_config, identities, clock=clock)
@@ -99,14 +99,15 @@ class NameServer:
             dispatcher = name_server.dispatcher = Dispatcher(
                 before=access.check, answer_unknown=False, watch=watch, header_bytes_max=SERVER_HEADER_BYTES_MAX
             )
-            NameServerHandlers(
+            handlers = NameServerHandlers(
                 name_server.tables,
                 kv_config,
                 holder,
                 clock=clock,
                 identities=name_server.identities,
                 product_routes=product_routes,
-            ).register(dispatcher)
+            )
+            register_answers(dispatcher, handlers)
 
             tls = server_tls(settings.tls)
             bound = bind(

@@ -1,9 +1,10 @@
 """Connections: an asyncio server and client around `wire`, with TLS on the same port.
 
 Read `stream` (bytes of one connection, and its life), then `connection` (frames on it, requests both ways), then
-`dispatch` (requests to handlers), `server` and `client`. `outbox`, `rest`, `waiting`, `gate` and `silence` are the
-parts of a connection, one idea each; `tls` and `certificates` are bytes in, bytes out; `listeners` binds ports;
-`options` has every limit.
+`dispatch` (requests to handlers) with `requests` (how handlers declare them), `answers` (what a producer is answered),
+`server` and `client`. `outbox`, `rest`,
+`waiting`, `gate` and `silence` are the parts of a connection, one idea each; `tls` and `certificates` are bytes in,
+bytes out; `listeners` binds ports; `options` has every limit.
 
 What requests mean does not live here. Time comes through `Clock`, sockets through `Link`; nothing here sleeps by
 itself.
@@ -18,6 +19,15 @@ from skyrocketmq.net.dispatch import Dispatcher, Handler, Hook
 from skyrocketmq.net.listeners import bind, bind_three
 from skyrocketmq.net.options import ClientOptions, ConnectionOptions, ServerOptions
 from skyrocketmq.net.outbox import Part
+from skyrocketmq.net.requests import (
+    BodyRequest,
+    Declaration,
+    Request,
+    answers,
+    answers_frames,
+    declared_by,
+    register_answers,
+)
 from skyrocketmq.net.server import Places, Server
 from skyrocketmq.net.slices import InOrder, Steps, in_slices
 from skyrocketmq.net.stream import Pause, Stream, StreamSetup
@@ -25,6 +35,7 @@ from skyrocketmq.net.tls import ClientAuth, ClientTls, ServerTls, TlsMode
 
 __all__ = [
     "Address",
+    "BodyRequest",
     "Client",
     "ClientAuth",
     "ClientOptions",
@@ -32,6 +43,7 @@ __all__ = [
     "Connection",
     "ConnectionOptions",
     "ConnectionSetup",
+    "Declaration",
     "Dispatcher",
     "Feed",
     "Handler",
@@ -40,6 +52,7 @@ __all__ = [
     "Part",
     "Pause",
     "Places",
+    "Request",
     "RequestHook",
     "Server",
     "ServerOptions",
@@ -48,10 +61,14 @@ __all__ = [
     "Stream",
     "StreamSetup",
     "TlsMode",
+    "answers",
+    "answers_frames",
     "bind",
     "bind_three",
+    "declared_by",
     "format_address",
     "in_slices",
     "pack_address",
     "parse_address",
+    "register_answers",
 ]

@@ -1,7 +1,7 @@
 """Connections to servers by address: one for each, made when it is first needed, made again when it is lost.
 
 Rule 1: a call has one deadline; connecting, waiting for room and waiting for the answer all count against it.
-Rule 2: an address that failed is left alone for a while, longer each time (`net/backoff.py`). A request during that
+Rule 2: an address that failed is left alone for a while, longer each time (`backoff_s`). A request during that
         time fails at once, so that its caller can try another server; `connect` waits and tries until its deadline.
 Rule 3: a connection that was lost before it brought a single byte counts as a failure too: a server that accepts and
         hangs up would otherwise be dialled in a tight loop.
@@ -16,11 +16,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from skyrocketmq.errors import ConnectFailed, NetError
+from skyrocketmq.hot.sends import SendAnswer
 from skyrocketmq.net.addresses import Address, parse_address
-from skyrocketmq.net.backoff import backoff_s
-from skyrocketmq.net.connection import Connection, ConnectionSetup
+from skyrocketmq.net.answers import answers_first
+from skyrocketmq.net.connection import Connection, ConnectionSetup, Request, frame_of
 from skyrocketmq.net.dispatch import Dispatcher
-from skyrocketmq.net.options import ClientOptions
+from skyrocketmq.net.options import ClientOptions, backoff_s
 from skyrocketmq.net.rest import Budget
 from skyrocketmq.net.server import close_all
 from skyrocketmq.net.tasks import Tasks
@@ -83,7 +84,7 @@ class Client:
         self._connections: dict[Connection, _Target] = {}
         self._is_closed = False
         self._setup = ConnectionSetup(
-            feed=(dispatcher or Dispatcher()).feed,
+            feed=answers_first((dispatcher or Dispatcher()).feed),
             clock=self._clock,
             tasks=self._tasks,
             incomplete=Budget(self._options.incomplete_bytes_max),
@@ -100,8 +101,12 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def request(self, address: str, frame: Frame, timeout_s: float) -> Coroutine[Any, Any, Frame]:
-        """Send a request and wait for the answer, whatever its code. Raises a `NetError`; see `Connection.request`.
+    async def request(self, address: str, frame: Frame, timeout_s: float) -> Frame:
+        """Send a request and wait for the answer, whatever its code. Raises a `NetError`; see `Connection.call`."""
+        return frame_of(await self.call(address, frame, timeout_s))
+
+    def call(self, address: str, request: Request, timeout_s: float) -> Coroutine[Any, Any, Frame | SendAnswer]:
+        """Send a request and wait for the answer as it was read, whatever its code.
 
         A plain function that gives back a coroutine to await: over an open connection that is the connection's own, for
         every step between costs a sender of many messages.
@@ -110,18 +115,19 @@ class Client:
         if target is not None and self._before_request is None:
             connection = target.connection
             if connection is not None and not connection.is_closed:
-                return connection.request(frame, timeout_s)
-        return self._request(address, frame, timeout_s)
+                return connection.call(request, timeout_s)
+        return self._call(address, request, timeout_s)
 
-    async def _request(self, address: str, frame: Frame, timeout_s: float) -> Frame:
+    async def _call(self, address: str, request: Request, timeout_s: float) -> Frame | SendAnswer:
         connection = self.find(address)
         if connection is None:
             deadline = self._clock.monotonic() + timeout_s
             connection = await self._connect_once(address, timeout_s)
             timeout_s = deadline - self._clock.monotonic()
         if self._before_request is not None:
-            self._before_request(address, frame)
-        return await connection.request(frame, timeout_s)
+            request = request.frame()
+            self._before_request(address, request)
+        return await connection.call(request, timeout_s)
 
     async def oneway(self, address: str, frame: Frame, timeout_s: float) -> None:
         """Send a request that has no answer; wait for a connection and for room, but not for the bytes to leave."""

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from skyrocketmq.errors import ConnectionLost, FrameTooLarge, ProtocolError, RequestTimeout, TooManyRequests
+from skyrocketmq.hot.sends import SendAnswer
 from skyrocketmq.net.gate import Gate
 from skyrocketmq.net.outbox import Part
 from skyrocketmq.net.rest import Budget, Rest, needed_bytes
@@ -30,7 +31,7 @@ from skyrocketmq.net.waiting import Answer, WaitingRequests
 from skyrocketmq.ports import Timer
 from skyrocketmq.wire.frames import Frame, encode_frame
 
-__all__ = ["Connection", "ConnectionSetup", "Feed"]
+__all__ = ["Connection", "ConnectionSetup", "Feed", "Request"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +41,18 @@ TURN_S = 0.005  # for so long a connection's requests are handled before those o
 TURN_FRAMES = 4096  # and so many, for where no clock runs
 
 PORT_BYTES = 4  # at the end of a packed host
+_RESPONSE_BIT = 1
 _ONEWAY_BIT = 2
+
+
+class Request(Protocol):
+    """A frame, or what knows a quicker way to become one."""
+
+    code: int
+
+    def encode(self, opaque: int) -> bytes: ...
+
+    def frame(self) -> Frame: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,7 +126,11 @@ class Connection(Stream):
     # --------------------------------------------------------------------------------------------------------- sending
 
     async def request(self, frame: Frame, timeout_s: float) -> Frame:
-        """Send a request and wait for its answer. The frame gets a request number of this connection.
+        """Send a request and wait for its answer; see `call`."""
+        return frame_of(await self.call(frame, timeout_s))
+
+    async def call(self, request: Request, timeout_s: float) -> Frame | SendAnswer:
+        """Send a request, with a number of this connection, and wait for its answer as it was read.
 
         One deadline covers the wait for room and the answer. Raises `TooManyRequests` (no room in time),
         `RequestTimeout`, `ConnectionLost`, or `FrameTooLarge` before anything is sent.
@@ -122,11 +138,11 @@ class Connection(Stream):
         deadline = self._clock.monotonic() + timeout_s
         waiting = self._waiting
         if self._gate.turns or self._outbox.is_full or len(waiting.answers) >= self._options.requests_max:
-            await self._wait_for_room(frame, timeout_s)
+            await self._wait_for_room(request.code, timeout_s)
         if self._is_closing:
             raise self._lost()
-        opaque = frame.opaque = waiting.next_opaque()
-        data = encode_frame(frame)
+        opaque = waiting.next_opaque()
+        data = request.encode(opaque)
         answer: Answer = self._loop.create_future()
         is_alone = not waiting.answers
         waiting.add(opaque, answer, deadline)
@@ -144,7 +160,7 @@ class Connection(Stream):
             if self._gate.turns:
                 self._gate.admit()
         if reply is None:
-            text = f"no answer from {self.peer} to request {frame.code} within {timeout_s:g} s"
+            text = f"no answer from {self.peer} to request {request.code} within {timeout_s:g} s"
             if self._close_if_timeout and self._read_count == read_count:
                 self._abort_if_silent(text, timeout_s)
             raise RequestTimeout(text)
@@ -167,7 +183,7 @@ class Connection(Stream):
     async def oneway(self, frame: Frame, timeout_s: float) -> None:
         """Send a request that has no answer; wait for room, but not for the bytes to leave."""
         if not self._gate.is_open:
-            await self._wait_for_room(frame, timeout_s)
+            await self._wait_for_room(frame.code, timeout_s)
         self._push_oneway(frame)
         if self._gate:
             self._gate.admit(1)
@@ -183,9 +199,8 @@ class Connection(Stream):
     def _push_oneway(self, frame: Frame) -> None:
         if self._is_closing:
             raise self._lost()
-        frame.opaque = self._waiting.next_opaque()
         frame.flag |= _ONEWAY_BIT
-        self._outbox.push(encode_frame(frame))
+        self._outbox.push(frame.encode(self._waiting.next_opaque()))
 
     def send_later(self, frame: Frame) -> bool:
         """Send an answer that was held back; False if the connection is closed. All of one loop run leave together."""
@@ -210,14 +225,14 @@ class Connection(Stream):
     def _room(self) -> int:
         return 0 if self._outbox.is_full else self._options.requests_max - len(self._waiting)
 
-    async def _wait_for_room(self, frame: Frame, timeout_s: float) -> None:
+    async def _wait_for_room(self, code: int, timeout_s: float) -> None:
         if self._is_closing:
             raise self._lost()
         try:
             await self._gate.enter(clock=self._clock, timeout_s=timeout_s)
         except TimeoutError:
             raise TooManyRequests(
-                f"request {frame.code} to {self.peer} found no room within {timeout_s:g} s: "
+                f"request {code} to {self.peer} found no room within {timeout_s:g} s: "
                 f"{len(self._waiting)} requests wait for answers, {self.unsent_bytes} bytes are unsent"
             ) from None
 
@@ -319,9 +334,17 @@ class Connection(Stream):
 
     def resolve(self, frame: Frame) -> bool:
         """Give an answer to the request that waits for it; a stray is dropped."""
-        if self._waiting.resolve(frame):
+        return self._resolve(frame.opaque, frame)
+
+    def resolve_sends(self, answers: Iterable[SendAnswer]) -> None:
+        """Give answers to the sends that wait for them; strays are dropped."""
+        for answer in answers:
+            self._resolve(answer[0], answer)
+
+    def _resolve(self, opaque: int, reply: Frame | SendAnswer) -> bool:
+        if self._waiting.resolve(opaque, reply):
             return True
-        logger.debug("stray answer dropped", extra=self._log_fields() | {"opaque": frame.opaque})
+        logger.debug("stray answer dropped", extra=self._log_fields() | {"opaque": opaque})
         return False
 
     def start_handler(self, work: Coroutine[Any, Any, object], *, name: str) -> asyncio.Task[Any]:
@@ -339,3 +362,19 @@ class Connection(Stream):
         # not once for each request.
         if self._pauses and self._pauses & Pause.HANDLERS and self._handler_count <= self._options.handlers_max // 2:
             self.resume_reading(Pause.HANDLERS)
+
+
+def frame_of(answer: Frame | SendAnswer) -> Frame:
+    """An answer as a frame, however it was read."""
+    if isinstance(answer, Frame):
+        return answer
+    opaque, msg_id, queue_id, queue_offset, transaction_id, region, trace_on = answer
+    ext = {
+        "msgId": msg_id,
+        "queueId": str(queue_id),
+        "queueOffset": str(queue_offset),
+        "transactionId": transaction_id,
+        "MSG_REGION": region,
+        "TRACE_ON": "true" if trace_on else "false",
+    }
+    return Frame(0, opaque, _RESPONSE_BIT, ext)

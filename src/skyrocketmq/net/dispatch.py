@@ -31,7 +31,7 @@ from skyrocketmq.net.connection import Connection
 from skyrocketmq.net.slices import InOrder
 from skyrocketmq.net.stream import Pause
 from skyrocketmq.wire.codes import ResponseCode
-from skyrocketmq.wire.frames import Encoding, Frame, decode_frame, encode_frame, split_frames
+from skyrocketmq.wire.frames import Encoding, Frame, decode_frame, encode_frame, encode_head, split_frames
 
 __all__ = ["Dispatcher", "Handler", "Hook", "encode_reply", "failure_answer"]
 
@@ -87,9 +87,6 @@ class Dispatcher:
     def register(self, code: int, handler: Handler) -> None:
         """Let `handler` answer requests of this code; a second registration replaces the first."""
         self._handlers[int(code)] = handler
-
-    def unregister(self, code: int) -> None:
-        self._handlers.pop(int(code), None)
 
     def feed(self, data: bytes, connection: Connection) -> tuple[int, list[bytes]]:
         """Handle every complete frame of a buffer; give back the bytes used and the replies."""
@@ -222,7 +219,7 @@ def _json_answer(frame: Frame, code: int, remark: str) -> Frame:
 def encode_reply(frame: Frame, reply: Frame) -> bytes:
     """The bytes of an answer; of the failure, if it cannot be written."""
     try:
-        return encode_frame(reply)
+        return encode_head(reply, len(reply.body)) + reply.body
     except Exception as error:  # an answer that cannot be written is a failed request: too large, or wrongly typed
         return encode_frame(_our_failure(frame, error))
 

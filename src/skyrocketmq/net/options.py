@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ClientOptions", "ConnectionOptions", "ServerOptions"]
+__all__ = ["ClientOptions", "ConnectionOptions", "ServerOptions", "backoff_s"]
 
 KIB = 1024
 MIB = 1024 * KIB
+_EXPONENT_MAX = 64  # keeps a factor to the power of a million failures a number
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,3 +67,15 @@ class ClientOptions(ConnectionOptions):
     close_if_timeout: bool = True
     silent_s: float = 3.0  # a peer that owes an answer and sends nothing for less than this is only slow
     grace_s: float = 3.0  # closing waits so long for requests in progress, then cancels them
+
+
+def backoff_s(failure_count: int, *, chance: float, options: ClientOptions) -> float:
+    """How long an address is left alone after `failure_count` failures in a row; `chance` is a number in [0, 1).
+
+    The wait grows by `backoff_factor` up to `backoff_max_s`; `backoff_jitter` of it, at most, is taken off by chance.
+    """
+    if failure_count <= 0:
+        return 0.0
+    exponent = min(failure_count - 1, _EXPONENT_MAX)
+    whole = min(options.backoff_first_s * options.backoff_factor**exponent, options.backoff_max_s)
+    return whole * (1.0 - options.backoff_jitter * chance)

@@ -11,12 +11,13 @@ import asyncio
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
+from skyrocketmq.hot.sends import SendAnswer
 from skyrocketmq.ports import Clock, Timer
 from skyrocketmq.wire.frames import Frame
 
 __all__ = ["Answer", "WaitingRequests"]
 
-Answer = asyncio.Future[Frame | None]  # None: the deadline passed
+Answer = asyncio.Future[Frame | SendAnswer | None]  # None: the deadline passed
 
 _OPAQUE_MASK = 0x7FFF_FFFF  # the field is a signed 32-bit number on the wire
 _DEAD_ENTRIES_MIN = 256  # a heap this small is not worth rebuilding
@@ -58,12 +59,12 @@ class WaitingRequests:
         if self._timer is None or deadline < self._timer_at:
             self._arm(deadline)
 
-    def resolve(self, frame: Frame) -> bool:
-        """Hand an answer to whoever waits for it; False if nobody does (it came too late, or was never asked for)."""
-        answer = self.answers.pop(frame.opaque, None)
+    def resolve(self, opaque: int, reply: Frame | SendAnswer) -> bool:
+        """Hand an answer to the request that waits for it; False if none does (it is late, or was never asked for)."""
+        answer = self.answers.pop(opaque, None)
         if answer is None or answer.done():
             return False
-        answer.set_result(frame)
+        answer.set_result(reply)
         return True
 
     def forget(self, opaque: int) -> None:

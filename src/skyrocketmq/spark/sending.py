@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from skyrocketmq.client.outgoing import Outgoing, SendFrames, compressed, join_packed, pack_message
+from skyrocketmq.client.outgoing import Outgoing, SendRequests, compressed, join_packed, pack_message
 from skyrocketmq.client.send_result import read_send_result
 from skyrocketmq.client.sending import FAILED_CODES
 from skyrocketmq.errors import BrokerError, FrameTooLarge, MQError, NetError
@@ -98,7 +98,7 @@ class Sending:
         hosts = tuple(parse_address(address).host for address in options.name_servers)
         own_ip = pack_host(LocalMachine().address(hosts), 0)[:-4]
         self._ids = UniqueIdGenerator(ip=own_ip, process_id=os.getpid(), constant=chance.getrandbits(32))
-        self._frames = SendFrames(options.group, template=AUTO_CREATE_TOPIC, template_queue_nums=4, unit_mode=False)
+        self._requests = SendRequests(options.group, template=AUTO_CREATE_TOPIC, template_queue_nums=4, unit_mode=False)
         self._choice = QueueChoice(cluster)
         # From how many bytes on a body is compressed; without compression none is as large.
         self._large_bytes = BODY_BYTES_MAX + 1 if options.compression is None else options.compression.from_bytes
@@ -228,7 +228,8 @@ class Sending:
                 if link is None:
                     link = self._links[broker] = self._cluster.connect(broker, request.queue.topic, to_write=True)
                 request.is_uncertain = True
-                number = link.send(self._frames.frame(request.outgoing, request.queue, born_ms=self._clock.now_ms()))
+                sent = self._requests.request(request.outgoing, request.queue, born_ms=self._clock.now_ms())
+                number = link.send(sent.frame())
             except FrameTooLarge as error:
                 raise self._failed(request, error) from error
             except NetError as error:

@@ -30,8 +30,7 @@ from skyrocketmq.store.index import NAME_DIGITS
 from skyrocketmq.store.index_file import HEADER, IndexLayout
 from skyrocketmq.store.log_files import LogFiles, require_log
 from skyrocketmq.store.log_scan import LogScan, next_record
-from skyrocketmq.store.moved_stores import log_path_of
-from skyrocketmq.store.store_sizes import fitted_config
+from skyrocketmq.store.store_sizes import fitted_config, log_path_of
 from skyrocketmq.wire.records import BLANK_BYTES
 
 __all__ = ["Queue", "StoreDirectory", "open_store"]

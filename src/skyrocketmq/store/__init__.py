@@ -9,7 +9,7 @@ the work in the background (with `transient_pool` and `warm_up`, where they are 
 result. `reservations` and `ended_queues`, both of `number_entries`, see to it that no queue offset is given twice, and
 `vouchers` tell what was meant to be written. `cleaning` deletes what is old. `recovery` opens what a stop or a crash
 left, with `log_scan` and `dispatch`. `inspection`, `repair` and `dumping` are for tools, with `log_files`,
-`store_sizes`, `moved_stores`, `next_start` and `progress`. `file_rows` and `open_files` are the floor. `config_file`
+`store_sizes`, `next_start` and `progress`. `file_rows` and `open_files` are the floor. `config_file`
 keeps the broker's JSON files.
 
 Rules of the place: one thread writes, the event loop's; what waits for the disk runs behind `ports.Disk`; the log is

@@ -32,10 +32,24 @@ class OffsetWaiters:
     """What a sender is told whose time is over."""
 
     def __init__(self, *, clock: Clock, timeout_ms: int) -> None:
-        self.timeout_ms = timeout_ms
+        self._timeout_ms = timeout_ms
         self._clock = clock
         self._waiters: deque[Waiter] = deque()
         self._timer: Timer | None = None
+
+    @property
+    def timeout_ms(self) -> int:
+        """How long a sender waits. Changed, it counts for those too who wait already: Rule 2."""
+        return self._timeout_ms
+
+    @timeout_ms.setter
+    def timeout_ms(self, milliseconds: int) -> None:
+        self._timeout_ms = milliseconds
+        if self._timer is not None:
+            self._timer.cancel()
+            latest = self._clock.monotonic() + milliseconds / 1000
+            self._waiters = deque([waiter._replace(deadline=min(waiter.deadline, latest)) for waiter in self._waiters])
+            self._expire()
 
     @property
     def waiting_count(self) -> int:

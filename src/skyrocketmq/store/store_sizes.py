@@ -1,10 +1,11 @@
-"""With which settings a store was written, found out from its files: tools get a directory, not a configuration.
+"""With which settings a store was written, and where its log is: tools get a directory, not a configuration.
 
 Rule 1: files say what they can. Log and queue files are as large as their settings; an index file has slots and entries
 in Apache's proportion of one to four, unless the configuration says something else that fits as well.
 Rule 2: a file that may have been cut short says nothing. What a note of a cut says goes first; of several log files the
 places where they begin tell; of a single one the configuration, and only without that its length, if its end looks like
 the end of a file that was never cut.
+Rule 3: a store that was moved or copied is read where it is, whatever its configuration says.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from skyrocketmq.store.cut_mark import CUT_NAME, CutMark
 from skyrocketmq.store.index_file import IndexLayout
 from skyrocketmq.wire.records import BLANK_BYTES, encode_blank
 
-__all__ = ["fitted_config"]
+__all__ = ["fitted_config", "log_path_of"]
 
 ENTRIES_A_SLOT = 4
 
@@ -162,3 +163,25 @@ def _size(disk: Disk, path: Path) -> int:
         return file.size()
     finally:
         file.close()
+
+
+def log_path_of(root: Path, config: StoreConfig) -> str | None:
+    """The log's directories, as the configuration says; those below its own root have moved with the store."""
+    if config.commit_log_path is None:
+        return None
+    configured_root = config.root_path.resolve()
+    places = [
+        root / path.relative_to(configured_root) if path.is_relative_to(configured_root) else path
+        for path in map(Path.resolve, config.commit_log_directories)
+    ]
+    own = root / "commitlog"
+    if root != configured_root and own not in places and _has_files(own) and any(map(_has_files, places)):
+        raise StoreError(
+            f"both {own} and {', '.join(map(str, places))} hold a log: leave -c away to read the first, "
+            f"or add --set storePathRootDir={root} to read the second"
+        )
+    return config.path_separator.join(map(str, places))
+
+
+def _has_files(directory: Path) -> bool:
+    return directory.is_dir() and any(directory.iterdir())

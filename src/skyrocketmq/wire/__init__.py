@@ -5,10 +5,11 @@ Reading order:
     codes, versions     the numbers: request and response codes, languages, releases
     frames              what travels on a connection: length, header in one of two encodings, body      (hot path)
     headers_codec       a request's fields as text, and as typed values; Java's rules of conversion
-    headers_*           one struct a request code and one an answer; `headers` finds them by code
+    headers_*           the structs of headers: handlers declare which request has which (`net.requests`)
     json_dialect        the JSON that fastjson reads, beyond the standard; `json_references`, `json_writer` belong to it
     bodies              JSON bodies to typed values and back; `java_values` has fastjson's leniency about types
-    bodies_*            the structs of the bodies; `body_types` finds them by code
+    bodies_*            the structs of the bodies
+    own_requests        numbers and structs of what only our servers answer
     registration        how a broker's registration is packed
 
 Records, batches, properties, ids, signing and compression live beside these and have their own docstrings. Whatever

@@ -9,8 +9,7 @@ import msgspec
 
 from skyrocketmq.model.heartbeats import ConsumeFromWhere, ConsumeType, MessageModel
 from skyrocketmq.model.numbers import Int32, Int64
-from skyrocketmq.model.queues import MessageQueue
-from skyrocketmq.model.subscriptions import SubscriptionData
+from skyrocketmq.model.tables import MessageQueue, SubscriptionData
 
 __all__ = [
     "AccessConfig",

@@ -10,8 +10,7 @@ from enum import Enum
 import msgspec
 
 from skyrocketmq.model.numbers import Int32, Int64
-from skyrocketmq.model.queues import MessageQueue
-from skyrocketmq.model.subscriptions import SubscriptionData
+from skyrocketmq.model.tables import MessageQueue, SubscriptionData
 
 __all__ = [
     "CheckClientRequest",

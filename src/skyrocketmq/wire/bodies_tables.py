@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from skyrocketmq.model.groups import SubscriptionGroupConfig
 from skyrocketmq.model.numbers import Int32, Int64
-from skyrocketmq.model.queues import MessageQueue
-from skyrocketmq.model.topics import TopicConfig
-from skyrocketmq.model.versions import DataVersion
+from skyrocketmq.model.tables import DataVersion, MessageQueue, SubscriptionGroupConfig, TopicConfig
 
 __all__ = [
     "BloomFilterData",

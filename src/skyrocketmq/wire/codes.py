@@ -28,9 +28,9 @@ __all__ = [
     "UNHANDLED_REQUESTS",
     "VERSION_4_9_7",
     "Language",
-    "OwnRequestCode",
     "RequestCode",
     "ResponseCode",
+    "request_name",
 ]
 
 
@@ -140,12 +140,6 @@ class RequestCode(IntEnum):
     GET_SUBSCRIPTIONGROUP_CONFIG = 352
 
 
-class OwnRequestCode(IntEnum):
-    """What our servers answer beyond the protocol. Far above the family's numbers, and below what a header can hold."""
-
-    GET_SUBSCRIPTION_DIFFERENCES = 20_001
-
-
 # The family has these numbers but no server that acts on them: a broker answers "not supported", a name server nothing.
 UNHANDLED_REQUESTS = frozenset(
     {
@@ -163,6 +157,14 @@ UNHANDLED_REQUESTS = frozenset(
         RequestCode.REGISTER_MESSAGE_FILTER_CLASS,
     }
 )
+
+
+def request_name(code: int) -> str:
+    """A request for people: its number, and its name where it has one."""
+    try:
+        return f"{code} ({RequestCode(code).name})"
+    except ValueError:
+        return str(code)
 
 
 class ResponseCode(IntEnum):

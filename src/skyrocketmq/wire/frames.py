@@ -97,6 +97,15 @@ class Frame(msgspec.Struct, gc=False):
     def is_oneway(self) -> bool:
         return self.flag & ONEWAY_BIT != 0
 
+    def encode(self, opaque: int) -> bytes:
+        """The bytes of the frame, under this number."""
+        self.opaque = opaque
+        return encode_frame(self)
+
+    def frame(self) -> Frame:
+        """Itself: for whoever has a request of some kind, and wants its frame."""
+        return self
+
     def reply(
         self, code: int = 0, *, remark: str | None = None, ext: dict[str, str | None] | None = None, body: bytes = b""
     ) -> Frame:
@@ -317,11 +326,13 @@ _to_json = msgspec.json.Encoder().encode
 def _encode_json(frame: Frame) -> bytes:
     # The order of keys is the alphabet's, as Java writes it: equal bytes make captures and tests comparable.
     ext = frame.ext
+    if ext is not None and None in ext.values():
+        ext = {key: value for key, value in ext.items() if value is not None}
     language = _LANGUAGE_NAMES.get(frame.language)
     try:
         return b'{"code":%d,%b"flag":%d,%b"opaque":%d,%b"serializeTypeCurrentRPC":"JSON","version":%d}' % (
             frame.code,
-            b"" if ext is None else b'"extFields":%b,' % _to_json(_without_nulls(ext)),
+            b"" if ext is None else b'"extFields":%b,' % _to_json(ext),
             frame.flag,
             b"" if language is None else b'"language":"%b",' % language,
             frame.opaque,
@@ -330,10 +341,6 @@ def _encode_json(frame: Frame) -> bytes:
         )
     except UnicodeEncodeError:
         return _encode_json(_without_lone_surrogates(frame))
-
-
-def _without_nulls(ext: dict[str, str | None]) -> dict[str, str | None]:
-    return {key: value for key, value in ext.items() if value is not None} if None in ext.values() else ext
 
 
 def _encode_binary(frame: Frame, body_bytes: int) -> bytes:

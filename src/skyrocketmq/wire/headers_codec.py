@@ -58,7 +58,8 @@ def decode_header(cls: type[H], ext: Ext | None) -> H:
 def encode_header(header: Header) -> Ext:
     """The ext fields of a header; fields that are None are left out."""
     ext: Ext = {}
-    for attribute, wire_name in _plan(type(header)).names:
+    kind = type(header)
+    for attribute, wire_name in (_plans.get(kind) or _plan(kind)).names:
         value = getattr(header, attribute)
         if value is None:
             continue

@@ -1,7 +1,7 @@
 r"""The properties of a message as one text: `name \x01 value \x02 name \x01 value`, UTF-8, nothing escaped.
 
 Rule 1: a writer leaves no separator at the end, a reader accepts one (releases before 4.9.1 wrote it).
-Rule 2: how all of it is read is told where messages are: `decode_properties` of `model.property_text`.
+Rule 2: how all of it is read is told where messages are: `decode_properties` of `model.properties`.
 
 The functions on bytes serve the store, which looks at two or three properties of a record and copies the rest.
 """
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from skyrocketmq.errors import IllegalArgument
-from skyrocketmq.model.property_text import decode_properties
+from skyrocketmq.model.properties import decode_properties
 
 __all__ = [
     "NAME_END",

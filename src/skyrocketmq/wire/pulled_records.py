@@ -20,7 +20,7 @@ from skyrocketmq.hot import read_pulled, split_records
 from skyrocketmq.hot.layout import RECORD_BYTES_MIN, RECORD_MAGIC, RECORD_SYS_FLAG_AT
 from skyrocketmq.model.flags import BODY_COMPRESSED
 from skyrocketmq.model.message import MessageView
-from skyrocketmq.model.queues import MessageQueue
+from skyrocketmq.model.tables import MessageQueue
 from skyrocketmq.wire.properties import decode_properties
 from skyrocketmq.wire.records import decode_record, record_queue_offset
 

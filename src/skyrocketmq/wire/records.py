@@ -23,7 +23,7 @@ from skyrocketmq.hot import split_records
 from skyrocketmq.model.flags import BODY_COMPRESSED
 from skyrocketmq.model.message import MessageView
 from skyrocketmq.model.offsets import LogOffset, QueueOffset
-from skyrocketmq.model.queues import MessageQueue
+from skyrocketmq.model.tables import MessageQueue
 from skyrocketmq.wire.compression import INFLATED_BYTES_MAX, compression_type, decompress
 from skyrocketmq.wire.java import body_crc
 from skyrocketmq.wire.properties import PROPERTIES_BYTES_MAX, decode_properties

@@ -20,8 +20,7 @@ import msgspec
 from skyrocketmq.errors import ProtocolError
 from skyrocketmq.model.flags import CompressionType
 from skyrocketmq.model.numbers import INT32_MAX, INT32_MIN
-from skyrocketmq.model.topics import TopicConfig, TopicFilterType
-from skyrocketmq.model.versions import DataVersion
+from skyrocketmq.model.tables import DataVersion, TopicConfig, TopicFilterType
 from skyrocketmq.wire.bodies import decode_request, encode_body
 from skyrocketmq.wire.bodies_tables import TopicConfigTable
 from skyrocketmq.wire.codes import FULL_REGISTRATION_VERSION, VERSION_4_9_7

@@ -15,7 +15,8 @@ from skyrocketmq.client.producer import Producer
 from skyrocketmq.client.pull_consumer import PullConsumer
 from skyrocketmq.client.push_consumer import PushConsumer
 from skyrocketmq.model import Message, MessageQueue, MessageView
-from skyrocketmq.wire.codes import OwnRequestCode, RequestCode
+from skyrocketmq.wire.codes import RequestCode
+from skyrocketmq.wire.own_requests import OwnRequestCode
 from tests.interop import remoting
 from tests.interop.client.journal import Journal
 from tests.interop.client.support import client_test, fresh_group, queues_of, until

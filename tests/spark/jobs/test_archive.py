@@ -25,7 +25,7 @@ from tests.spark.jobs.house import Died, dying_folders, fill, numbers
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 COUNT = 60
 

@@ -262,7 +262,7 @@ def findings(result: AuditResult, part: str, text: str) -> list[Finding]:
 
 
 @pytest.mark.system
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_body_with_another_checksum_is_named_with_its_place(damaged: tuple[AuditResult, dict[str, Any]]) -> None:
     result, done = damaged
     record: Record = done["body"]
@@ -309,7 +309,7 @@ def test_damage_is_the_exit_code_the_page_and_the_table(damaged: tuple[AuditResu
 
 
 @pytest.mark.system
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_of_a_topic_that_was_made_again_the_later_messages_count(spark: SparkSession) -> None:
     def cell(side: str, offset: int, log_offset: int, size: int, tags_code: int | None) -> tuple[Any, ...]:
         return ("cells", side, None, "Orders", 0, offset, log_offset, size, tags_code, None)
@@ -327,7 +327,7 @@ def test_of_a_topic_that_was_made_again_the_later_messages_count(spark: SparkSes
 
 
 @pytest.mark.system
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_store_that_is_being_written_is_intact(spark: SparkSession, tmp_path: Path) -> None:
     with LocalCluster(directory=tmp_path) as running, Producer("fill", namesrv=running.namesrv) as producer:
         running.create_topic("Orders", queues=4)

@@ -23,6 +23,7 @@ from skyrocketmq.cli import spark_progress
 from skyrocketmq.cli.main import main
 from skyrocketmq.spark.jobs import archive, mirror
 from skyrocketmq.testing import BlockingCluster
+from tests.spark.children import wait_for_end_of_session
 from tests.spark.conftest import FOR_SPEED, SETTINGS
 from tests.spark.jobs.house import by_queue, fill, numbers
 from tests.spark.stores import make_store
@@ -30,9 +31,9 @@ from tests.spark.stores import make_store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(480)]
 
-WAIT_S = 100.0
+WAIT_S = 240.0
 QUICK = [word for name in FOR_SPEED for word in ("--conf", f"{name}={SETTINGS[name]}")]
 
 
@@ -226,7 +227,7 @@ def test_a_mirror_that_is_killed_while_it_copies_goes_on_and_repeats_nothing(
         started.wait(timeout=WAIT_S)
     copied = len(other_cluster.messages("Killed"))
     assert 20 < copied < 300
-    wait_for_quiet(other_cluster, "Killed")
+    wait_for_end_of_session(started.pid)
     mirror(
         spark,
         namesrv=cluster.namesrv,
@@ -252,11 +253,3 @@ def test_an_archive_that_is_killed_while_it_writes_goes_on_and_has_each_message_
     done = archive(spark, namesrv=cluster.namesrv, topics=["Killed-archive"], path=str(tmp_path))
     assert done.row_count >= 200 - len(written) - 2, "what was written stays; one batch may have been under way"
     assert numbers(spark.read.parquet(str(tmp_path))) == list(range(200))
-
-
-def wait_for_quiet(cluster: BlockingCluster, topic: str) -> None:
-    """A task whose driver is gone finds that out a moment later."""
-    before = -1
-    while (count := len(cluster.messages(topic))) != before:
-        before = count
-        time.sleep(1.5)

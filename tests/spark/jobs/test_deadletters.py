@@ -74,7 +74,7 @@ def do(spark: SparkSession, shop: Shop, *words: str) -> DeadLettersResult:
 
 
 @pytest.mark.system
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_dead_letters_are_told_by_cause_and_exported(spark: SparkSession, shop: Shop, tmp_path: Path) -> None:
     result = deadletters(
         spark, namesrv=shop.cluster.namesrv, groups=["billing"], trace_topic=TRACE_TOPIC, parquet=tmp_path / "tables"
@@ -93,7 +93,7 @@ def test_dead_letters_are_told_by_cause_and_exported(spark: SparkSession, shop: 
 
 
 @pytest.mark.system
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_redrive_sends_once_and_only_when_told_to(spark: SparkSession, shop: Shop) -> None:
     before = {message.keys: message for message in shop.cluster.messages("%DLQ%billing")}
     chosen = ["--redrive", "retry", "--where", "tags = 'new' and keys[0] <> 'o3'", "--rate", "1000"]
@@ -122,7 +122,7 @@ def test_a_redrive_sends_once_and_only_when_told_to(spark: SparkSession, shop: S
 
 
 @pytest.mark.system
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_dead_letters_go_to_their_topic_or_to_another_one(spark: SparkSession, shop: Shop) -> None:
     count = len(shop.cluster.messages("Bills"))
     options: dict[str, Any] = {"namesrv": shop.cluster.namesrv, "where": "origin_topic = 'Bills'", "yes": True}

@@ -17,7 +17,7 @@ from skyrocketmq.spark.jobs.ledger import Ledger
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.system
 
 
 @pytest.fixture(params=["local", "spark"])

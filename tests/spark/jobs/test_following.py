@@ -13,8 +13,6 @@ from skyrocketmq.spark.jobs.following import Following
 from skyrocketmq.spark.options import SourceOptions
 from skyrocketmq.testing import BlockingCluster
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def test_queues_that_are_known_and_whose_broker_is_away_are_left_out_and_told(cluster: BlockingCluster) -> None:
     cluster.create_topic("Narrowed", queues=1)

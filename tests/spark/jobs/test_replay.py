@@ -20,7 +20,7 @@ from tests.spark.jobs.house import Died, by_queue, dying_folders, fill
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 COUNT = 80
 TOPIC = "Replayed"

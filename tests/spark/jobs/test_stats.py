@@ -99,7 +99,7 @@ def check(row: Traffic, messages: list[MessageView]) -> None:
 
 
 @pytest.mark.system
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_totals_and_topics_are_those_of_the_messages(looked: Looked) -> None:
     result = looked.result
     assert result.total is not None
@@ -151,7 +151,7 @@ def test_the_page_and_the_tables_have_the_same_figures(looked: Looked, spark: Sp
 
 
 @pytest.mark.system
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_store_and_an_archive_give_the_same_totals(looked: Looked, spark: SparkSession) -> None:
     parser = argparse.ArgumentParser()
     add_arguments(parser)

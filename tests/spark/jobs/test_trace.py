@@ -95,7 +95,7 @@ def journey(result: TraceResult, msg_id: str) -> Journey:
 
 
 @pytest.mark.system
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_every_message_has_its_state(result: TraceResult) -> None:
     states = {one.msg_id: one.state for one in result.examples if one.topic != "Real"}
     assert states == {

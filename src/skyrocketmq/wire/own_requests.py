@@ -1,9 +1,11 @@
-"""The body of an answer that only our brokers give: groups whose members subscribe to different things.
+"""What our servers answer beyond Apache's protocol: the numbers, and what these requests and their answers carry.
 
-Members are declared in alphabetical order, as those of all bodies.
+One so far: groups whose members subscribe to different things. Members of bodies are declared in alphabetical order.
 """
 
 from __future__ import annotations
+
+from enum import IntEnum
 
 import msgspec
 
@@ -16,7 +18,14 @@ __all__ = [
     "DifferingMember",
     "DifferingMode",
     "DifferingTopic",
+    "OwnRequestCode",
 ]
+
+
+class OwnRequestCode(IntEnum):
+    """Far above Apache's numbers, and below what a header can hold, 32,767."""
+
+    GET_SUBSCRIPTION_DIFFERENCES = 20_001
 
 
 class DifferingFilter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

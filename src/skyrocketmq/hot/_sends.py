@@ -173,10 +173,10 @@ def read_send_answers(data: bytes):
 
 
 def _read_answer(header, size):
-    cursor = cython.declare(Cursor)  # noqa: F821
-    fields = cython.declare(Fields)  # noqa: F821
-    name = cython.declare(Text)  # noqa: F821
-    text = cython.declare(Text)  # noqa: F821
+    cursor = cython.declare(Cursor)
+    fields = cython.declare(Fields)
+    name = cython.declare(Text)
+    text = cython.declare(Text)
     number: int64_t = 0
     code: int64_t = -1
     flag: int64_t = 0
@@ -185,7 +185,7 @@ def _read_answer(header, size):
     has_opaque: cython.bint = False
     cursor.at = header
     cursor.end = header + size
-    memset(cython.address(fields), 0, cython.sizeof(Fields))  # noqa: F821
+    memset(cython.address(fields), 0, cython.sizeof(Fields))
     if not _take(cython.address(cursor), b"{"):
         return None
     while True:
@@ -242,9 +242,9 @@ def _read_answer(header, size):
 
 def _read_fields(cursor, fields):
     """An object of texts. The texts of one that came before are forgotten, as any reader of JSON does."""
-    name = cython.declare(Text)  # noqa: F821
-    text = cython.declare(Text)  # noqa: F821
-    memset(fields, 0, cython.sizeof(Fields))  # noqa: F821
+    name = cython.declare(Text)
+    text = cython.declare(Text)
+    memset(fields, 0, cython.sizeof(Fields))
     if not _take(cursor, b"{"):
         return False
     if _take(cursor, b"}"):

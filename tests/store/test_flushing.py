@@ -344,3 +344,19 @@ async def test_intervals_may_change_while_the_store_is_open() -> None:
         assert store.flushed_offset == 0
         await clock.advance(6)
         assert store.flushed_offset == store.log.max_offset
+
+
+async def test_nobody_is_woken_for_a_message_before_it_is_durable() -> None:
+    clock = ManualClock()
+    disk = memory_disk(clock=clock)
+    async with open_store(disk, SYNC, clock=clock) as store:
+        told: list[int] = []
+        store.on_arrival = lambda arrivals: told.extend(arrival.max_offset for arrival in arrivals)
+        store.queue("TopicTest", 0).is_watched = True
+        disk.stall("fdatasync", path="*/commitlog/*", seconds=1)
+        put_ok(store, new_message())
+        await clock.advance(0.5)
+        assert told == []
+        await clock.advance(1)
+        assert store.flushed_offset == store.log.max_offset
+        assert told == [1]

@@ -15,7 +15,8 @@ numbers that were given out are taken back.
 Rule 3: a batch may cross files of the log: then what belongs to the full one is written on the way. So a failed commit
 says from which log offset on nothing was stored.
 Rule 4: with a transient pool a commit leaves the messages in memory, hidden from readers, until the pool is written.
-Rule 5: a queue that cannot be written keeps its cells in memory and stops the store from taking more. The messages are
+Rule 5: under synchronous flush nobody is woken for a message that a power cut could still take back.
+Rule 6: a queue that cannot be written keeps its cells in memory and stops the store from taking more. The messages are
 in the log and count as stored. So it is with the index: `key_feed`.
 """
 
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from skyrocketmq.config import StoreConfig
@@ -38,6 +40,7 @@ from skyrocketmq.store.commit_log import CommitLog
 from skyrocketmq.store.consume_queue import ConsumeQueue
 from skyrocketmq.store.consume_queues import ConsumeQueues
 from skyrocketmq.store.delay_codes import delivery_ms
+from skyrocketmq.store.flushing import LogFlusher
 from skyrocketmq.store.key_feed import KeyFeed
 from skyrocketmq.store.new_message import NewMessage, PutResult
 from skyrocketmq.store.queue_extension import QueueExtensions
@@ -153,7 +156,9 @@ class BatchWriter:
         pool: TransientPool | None = None,
         extensions: QueueExtensions | None = None,
         reservations: Reservations,
+        flusher: LogFlusher | None = None,
     ) -> None:
+        """`flusher`: nobody is woken for a message before it has made it durable."""
         self.newest_ms = 0  # store time of the newest message in the log
         self.on_arrival: Callable[[list[Arrival]], None] = _nobody
         self.key_feed = key_feed
@@ -167,6 +172,7 @@ class BatchWriter:
         self._pool = pool
         self._extensions = extensions
         self._reservations = reservations
+        self._flusher = flusher
         self._records = RecordBatch()
         self._open: Batch | None = None
         self._failure: Outcome | None = None  # of the open batch
@@ -367,8 +373,16 @@ class BatchWriter:
             arrivals.clear()
 
     def _tell_arrivals(self) -> None:
-        if self._arrivals:
-            arrivals, self._arrivals = self._arrivals, []
+        if not self._arrivals:
+            return
+        arrivals, self._arrivals = self._arrivals, []
+        if self._flusher is None:
+            self.on_arrival(arrivals)
+        else:
+            self._flusher.when_flushed(int(self._log.max_offset), partial(self._wake, arrivals))
+
+    def _wake(self, arrivals: list[Arrival], status: PutStatus) -> None:
+        if status is _PUT_OK:  # else they are read when somebody looks, but nobody is called to read what may be lost
             self.on_arrival(arrivals)
 
     # --------------------------------------------------------------------------------------------- transient pool

@@ -49,15 +49,16 @@ class StoreParts:
         self.state = RunningState()
         self.statistics = StoreStatistics()
         self.recovered = Recovered()  # what opening found
+        waits_for_disk = (
+            config.flush_disk_type is FlushDiskType.SYNC_FLUSH and config.broker_role is not BrokerRole.SLAVE
+        )
         self.log = CommitLog(
             disk,
             config.commit_log_directories,
             file_bytes=config.commit_log_file_bytes,
             cut_mark=config.root_path / CUT_NAME,
             vouchers=Vouchers(disk, config.root_path / VOUCHERS_NAME),
-            ships_flushed_only=(
-                config.flush_disk_type is FlushDiskType.SYNC_FLUSH and config.broker_role is not BrokerRole.SLAVE
-            ),
+            ships_flushed_only=waits_for_disk,
             flushed_note=FlushedNote(disk, config.root_path / FLUSHED_NAME),
             read_only=config.read_only_commit_log_directories,
         )
@@ -71,6 +72,13 @@ class StoreParts:
             layout = IndexLayout(slot_count=config.index_slot_count, entry_count=config.index_entry_count)
             self.index = Index(disk, clock, config.root_path / "index", layout)
         self.reservations = Reservations(disk, config.root_path, self.queues, clock=clock)
+        self.flusher = LogFlusher(
+            self.log,
+            clock=clock,
+            state=self.state,
+            statistics=self.statistics,
+            timeout_ms=config.sync_flush_timeout_ms,
+        )
         self.writer = BatchWriter(
             config,
             log=self.log,
@@ -83,13 +91,7 @@ class StoreParts:
             pool=TransientPool(least_pages=config.commit_least_pages) if config.uses_transient_pool else None,
             extensions=self.extensions,
             reservations=self.reservations,
-        )
-        self.flusher = LogFlusher(
-            self.log,
-            clock=clock,
-            state=self.state,
-            statistics=self.statistics,
-            timeout_ms=config.sync_flush_timeout_ms,
+            flusher=self.flusher if waits_for_disk else None,
         )
         self._upkeep = Upkeep(
             config,

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from skyrocketmq.access.accounts import Account, Permission
 from skyrocketmq.model.names import (
@@ -89,7 +89,7 @@ class Needs:
     text: str  # for people
     topic: tuple[str, Permission] | None = None  # the field that names a topic
     groups: tuple[str, ...] = ()  # the fields that name groups
-    in_body: Callable[[bytes], Iterator[Need]] | None = None
+    in_body: tuple[type, Callable[[Any], Iterator[Need]]] | None = None  # the body's type, and what it names
     is_for_admins: bool = False
     is_about_accounts: bool = False
 
@@ -126,7 +126,7 @@ def member_of(group: str) -> Needs:
 
 def named_in(body: type[B], needs: Callable[[B], Iterator[Need]]) -> Needs:
     """What a function finds in the body."""
-    return Needs(text="SUB on what the body names", in_body=lambda data: needs(decode_request(body, data)))
+    return Needs(text="SUB on what the body names", in_body=(body, needs))
 
 
 def need_of_group(group: str | None) -> Need:
@@ -156,7 +156,8 @@ def permissions(needs: Needs, frame: Frame, *, cluster: str) -> Iterator[Need]:
         if group:
             yield need_of_group(group)
     if needs.in_body is not None:
-        yield from needs.in_body(frame.body)
+        body, named = needs.in_body
+        yield from named(decode_request(body, frame.body))
 
 
 def missing_permission(account: Account, needs: Iterator[Need]) -> Need | None:

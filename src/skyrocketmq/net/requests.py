@@ -183,7 +183,7 @@ def _declarations(cls: type) -> Iterator[tuple[str, Declaration]]:
 def _handler(declared: Declaration, method: Callable[[Any], Any]) -> Handler:
     def handle(frame: Frame, connection: Connection) -> Frame | Awaitable[Frame]:
         answer = method(BodyRequest(declared, decode_header(declared.header, frame.ext), frame, connection))
-        return answer if isinstance(answer, Awaitable) else _reply(declared, frame, answer)
+        return answer if hasattr(answer, "__await__") else _reply(declared, frame, answer)
 
     async def handle_later(frame: Frame, connection: Connection) -> Frame:
         answer = await method(BodyRequest(declared, decode_header(declared.header, frame.ext), frame, connection))
@@ -192,16 +192,15 @@ def _handler(declared: Declaration, method: Callable[[Any], Any]) -> Handler:
     return handle_later if iscoroutinefunction(method) else handle
 
 
-def _reply(declared: Declaration, frame: Frame, answer: Answer) -> Frame:
+def _reply(declared: Declaration, frame: Frame, answer: Any) -> Frame:
     if answer is None:
         return frame.reply()
-    if isinstance(answer, Frame):
-        return answer
-    header, body = answer if isinstance(answer, tuple) else (None, answer)
-    if isinstance(body, Header):
-        header, body = body, b""
+    kind = type(answer)
+    if kind is Frame:
+        return cast("Frame", answer)
+    header, body = answer if kind is tuple else (answer, b"") if kind is declared.answer else (None, answer)
     assert header is None or type(header) is declared.answer, f"the answer to {declared.code!r} is declared otherwise"
-    if not isinstance(body, bytes):
+    if type(body) is not bytes:
         assert type(body) is declared.answer_body, f"the answer to {declared.code!r} is declared otherwise"
         body = encode_body(body)
     return frame.reply(ext=None if header is None else encode_header(header), body=body)

@@ -37,6 +37,17 @@ async def test_an_answer_that_nobody_waits_for_is_a_stray() -> None:
     assert not waiting.resolve(99, reply)
 
 
+async def test_answers_to_sends_are_handed_over_together_and_strays_are_named() -> None:
+    waiting = WaitingRequests(ManualClock())
+    first_opaque, first = wait_for(waiting, 1.0)
+    second_opaque, second = wait_for(waiting, 1.0)
+    first.cancel()
+    replies = [(number, "id", 3, 12, None, None, True) for number in (first_opaque, 99, second_opaque)]
+    assert waiting.resolve_sends(replies) == [first_opaque, 99]
+    assert second.result() == replies[2]
+    assert not len(waiting)
+
+
 async def test_each_request_expires_at_its_own_deadline() -> None:
     clock = ManualClock()
     waiting = WaitingRequests(clock)

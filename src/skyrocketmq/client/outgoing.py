@@ -37,7 +37,7 @@ from skyrocketmq.wire.properties import PROPERTIES_BYTES_MAX
 __all__ = ["MESSAGE_BYTES_MAX", "Compression", "Outgoing", "SendRequests", "join_packed", "pack_batch", "pack_message"]
 
 MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
-UTF8_BYTES_MAX: Final = 4  # of one character
+PROPERTIES_LENGTH_SAFE: Final = PROPERTIES_BYTES_MAX // 4  # so many characters fit: none takes more than 4 bytes
 SEND: Final = RequestCode.SEND_MESSAGE_V2  # here, because looking up a member of an enum takes a tenth of a microsecond
 QUEUES_MAX: Final = 4096  # for which what is common to their messages is kept
 
@@ -108,7 +108,9 @@ def pack_message(
         text += f"\x02DELAY\x01{message.delay_level}"
     if message.properties:
         text += "".join([f"\x02{name}\x01{value}" for name, value in message.properties.items()])
-    return Outgoing(SEND, message.topic, body, _checked_length(text), msg_id, 0, message.flag)
+    if len(text) > PROPERTIES_LENGTH_SAFE:
+        _check_length(text)
+    return Outgoing(SEND, message.topic, body, text, msg_id, 0, message.flag)
 
 
 def _pack_special(message: Message, *, ids: UniqueIdGenerator, now_ms: int, namespace: str) -> Outgoing:
@@ -201,15 +203,15 @@ def _check_batched(message: Message, first: Message) -> None:
 
 def _properties_text(pairs: Mapping[str, str]) -> str:
     # What is in here was checked when the message was made, or comes from this library.
-    return _checked_length("\x02".join([f"{name}\x01{value}" for name, value in pairs.items()]))
-
-
-def _checked_length(text: str) -> str:
-    if len(text) * UTF8_BYTES_MAX > PROPERTIES_BYTES_MAX:
-        size = len(text.encode("utf-8", "replace"))
-        if size > PROPERTIES_BYTES_MAX:
-            raise IllegalArgument(f"the properties take {size} bytes, a message can carry {PROPERTIES_BYTES_MAX}")
+    text = "\x02".join([f"{name}\x01{value}" for name, value in pairs.items()])
+    _check_length(text)
     return text
+
+
+def _check_length(text: str) -> None:
+    size = len(text.encode("utf-8", "replace"))
+    if size > PROPERTIES_BYTES_MAX:
+        raise IllegalArgument(f"the properties take {size} bytes, a message can carry {PROPERTIES_BYTES_MAX}")
 
 
 class _SameForQueue(msgspec.Struct, gc=False):

@@ -334,18 +334,15 @@ class Connection(Stream):
 
     def resolve(self, frame: Frame) -> bool:
         """Give an answer to the request that waits for it; a stray is dropped."""
-        return self._resolve(frame.opaque, frame)
+        if self._waiting.resolve(frame.opaque, frame):
+            return True
+        logger.debug("stray answer dropped", extra=self._log_fields() | {"opaque": frame.opaque})
+        return False
 
     def resolve_sends(self, answers: Iterable[SendAnswer]) -> None:
         """Give answers to the sends that wait for them; strays are dropped."""
-        for answer in answers:
-            self._resolve(answer[0], answer)
-
-    def _resolve(self, opaque: int, reply: Frame | SendAnswer) -> bool:
-        if self._waiting.resolve(opaque, reply):
-            return True
-        logger.debug("stray answer dropped", extra=self._log_fields() | {"opaque": opaque})
-        return False
+        for opaque in self._waiting.resolve_sends(answers):
+            logger.debug("stray answer dropped", extra=self._log_fields() | {"opaque": opaque})
 
     def start_handler(self, work: Coroutine[Any, Any, object], *, name: str) -> asyncio.Task[Any]:
         """Work on a request that cannot be answered at once. Too many of them pause the connection."""

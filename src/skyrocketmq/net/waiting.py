@@ -8,7 +8,7 @@ entries outnumber the waiting ones, so that it never grows beyond twice their nu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 
 from skyrocketmq.hot.sends import SendAnswer
@@ -66,6 +66,18 @@ class WaitingRequests:
             return False
         answer.set_result(reply)
         return True
+
+    def resolve_sends(self, replies: Iterable[SendAnswer]) -> list[int]:
+        """Hand over the answers to many sends; the numbers of those that are strays."""
+        take = self.answers.pop
+        strays: list[int] = []
+        for reply in replies:
+            answer = take(reply[0], None)
+            if answer is None or answer.done():
+                strays.append(reply[0])
+            else:
+                answer.set_result(reply)
+        return strays
 
     def forget(self, opaque: int) -> None:
         self.answers.pop(opaque, None)

@@ -11,6 +11,8 @@ from skyrocketmq.store import Arrival, MessageStore, PutStatus, RunningFlag
 from skyrocketmq.testing.clock import ManualClock
 from tests.store.reader import read_log
 from tests.store.support import (
+    BORN_HOST,
+    HOST_V6,
     ROOT,
     STORE_HOST,
     check,
@@ -45,6 +47,8 @@ async def test_a_message_becomes_the_bytes_of_the_format() -> None:
     assert content.times == (1_700_000_000_123,) * 3
 
 
+@pytest.mark.parametrize("born_host", [BORN_HOST, HOST_V6], ids=["born-v4", "born-v6"])
+@pytest.mark.parametrize("store_host", [STORE_HOST, HOST_V6], ids=["store-v4", "store-v6"])
 async def test_hosts_of_both_kinds_are_stored(born_host: bytes, store_host: bytes) -> None:
     disk = memory_disk()
     async with open_store(disk, store_host=store_host) as store:

@@ -2,9 +2,11 @@
 
 Read `layout` first: where everything stands in records, cells, entries and frames. Then, each in two forms:
 
+    batches         messages of a batch request
     cells           what a pull takes of a queue
     hashes          Java's hash of tags and keys
     index_entries   keys into an index file
+    log_records     records of the log, and what queues and index keep of them
     records         records of a pull's answer, for a consumer
     sends           requests that send a message, and their answers, for a producer
 
@@ -23,11 +25,13 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from skyrocketmq.hot import cells, hashes, index_entries, records, sends
+from skyrocketmq.hot import batches, cells, hashes, index_entries, log_records, records, sends
+from skyrocketmq.hot.batches import decode_batch
 from skyrocketmq.hot.cells import CellLimits, CellScan, TagCodes
 from skyrocketmq.hot.form import NothingCompiled, Unusable, load_compiled
 from skyrocketmq.hot.hashes import key_hash, text_hash
 from skyrocketmq.hot.index_entries import pack_key, put_keys, take_back_keys
+from skyrocketmq.hot.log_records import check_records, derive_entries, scan_record
 from skyrocketmq.hot.records import read_pulled, split_records
 from skyrocketmq.hot.sends import encode_send, read_send_answers
 
@@ -35,6 +39,9 @@ __all__ = [
     "CellLimits",
     "CellScan",
     "TagCodes",
+    "check_records",
+    "decode_batch",
+    "derive_entries",
     "description",
     "encode_send",
     "is_compiled",
@@ -43,6 +50,7 @@ __all__ = [
     "put_keys",
     "read_pulled",
     "read_send_answers",
+    "scan_record",
     "split_records",
     "take_back_keys",
     "text_hash",
@@ -52,9 +60,11 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 PLAIN_MODULES: Final = {
+    "batches": batches,
     "cells": cells,
     "hashes": hashes,
     "index_entries": index_entries,
+    "log_records": log_records,
     "records": records,
     "sends": sends,
 }

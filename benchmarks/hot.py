@@ -20,6 +20,7 @@ from skyrocketmq import hot
 from skyrocketmq.client.outgoing import Outgoing, SendRequest, SendRequests
 from skyrocketmq.hot.form import Unusable, compiled_modules
 from skyrocketmq.model import MessageQueue
+from skyrocketmq.wire.batches import encode_batch
 from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import Frame, encode_frame
 from skyrocketmq.wire.records import encode_record
@@ -200,7 +201,37 @@ def _answered(form: Any) -> tuple[Callable[[], object], int]:
     return (lambda: form.read_send_answers(data)), 64
 
 
+# -------------------------------------------------------------------------------------------------------- log, batches
+
+
+def _log(*, derives: bool = False, checks_bodies: bool = False) -> Any:
+    """A stretch of 64 messages of 128 B, which went to eight queues in turn."""
+    properties = b"UNIQ_KEY\x017F0000010B2C18B4AAC2%012d\x02WAIT\x01true\x02TAGS\x01TagA\x02CLUSTER\x01DefaultCluster"
+    data = b""
+    for number in range(64):
+        data += encode_record(
+            topic=b"TopicTest", body=bytes(128), properties=properties % number, queue_id=number % 8,
+            queue_offset=number // 8, log_offset=len(data), born_timestamp=1_700_000_000_000, born_host=bytes(8),
+            store_timestamp=1_700_000_000_000, store_host=bytes(8),
+        )  # fmt: skip
+
+    def prepare(form: Any) -> tuple[Callable[[], object], int]:
+        size, topics = len(data), {b"TopicTest": 12345}
+        if derives:
+            return (lambda: form.derive_entries(data, 0, size, topics=topics, delay_levels_ms=())), 64
+        return (lambda: form.check_records(data, 0, size, log_offset=0, check_crc=checks_bodies)), 64
+
+    return prepare
+
+
+def _batch(form: Any) -> tuple[Callable[[], object], int]:
+    """The body of a batch request with 64 messages of 128 B."""
+    data = encode_batch([(0, bytes(128), b"UNIQ_KEY\x017F0000010B2C18B4AAC2000000000000\x02WAIT\x01true")] * 64)
+    return (lambda: form.decode_batch(data)), 64
+
+
 CASES = [
+    Case("batches", "64 x 128 B", "message", _batch),
     Case("cells", "32 cells, records together", "pull", _pull(32)),
     Case("cells", "32 cells, records scattered, gathered", "pull", _pull(32, gap=300, gathers=True)),
     Case("cells", "128 cells, a quarter has the tag", "pull", _pull(128, tags=2)),
@@ -209,6 +240,9 @@ CASES = [
     Case("index_entries", "a unique id packed", "key", _packed),
     Case("hashes", "a tag of 4 characters", "text", _hashed(b"TagA")),
     Case("hashes", "a unique id of 32 characters", "text", _hashed(b"7F0000010B2C18B4AAC2000000000000")),
+    Case("log_records", "64 x 128 B checked", "record", _log()),
+    Case("log_records", "64 x 128 B checked with their bodies", "record", _log(checks_bodies=True)),
+    Case("log_records", "64 x 128 B, entries derived", "record", _log(derives=True)),
     Case("records", "32 x 1 KB split", "record", _answer(splits=True)),
     Case("records", "32 x 1 KB read", "record", _answer(splits=False)),
     Case("sends", "1 KB", "request", _sent),

@@ -11,6 +11,7 @@ import pytest
 from skyrocketmq.config import BrokerRole, StoreConfig
 from skyrocketmq.model.names import SCHEDULE_TOPIC
 from skyrocketmq.ports import Disk, LocalDisk
+from skyrocketmq.store.consume_queue import CELL
 from skyrocketmq.testing import ManualClock
 from tests.broker.delays import TOPIC, Delays, delay_config, open_delays
 from tests.store.support import BORN_HOST, BORN_MS, HOST_V6, ROOT, STORE_HOST, check, memory_disk
@@ -348,7 +349,7 @@ async def test_messages_that_the_log_has_lost_are_stepped_over(
         delays.send(1, b"before")
         queue = delays.store.queue(SCHEDULE_TOPIC, 0)
         for _ in range(3):
-            queue.put(queue.max_offset, 10**9, 200, clock.now_ms())
+            queue.put(queue.max_offset, CELL.pack(10**9, 200, clock.now_ms()))
         delays.send(1, b"after")
         await clock.advance(1)
         assert await delays.bodies() == [b"before", b"after"]

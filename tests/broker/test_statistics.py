@@ -12,6 +12,7 @@ from skyrocketmq.broker.statistics import BrokerStatistics
 from skyrocketmq.broker.statistics_windows import SAMPLE_INTERVAL_S, Series
 from skyrocketmq.config import BrokerRole
 from skyrocketmq.model.names import SCHEDULE_TOPIC
+from skyrocketmq.store.consume_queue import CELL
 from skyrocketmq.testing import ManualClock
 from skyrocketmq.wire.bodies_admin import BrokerStatsItem
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
@@ -133,7 +134,7 @@ async def test_a_statistic_exists_from_its_first_count_on(desk: Desk) -> None:
 
 async def test_a_slave_counts_no_messages_as_sent_to_it() -> None:
     async with open_desk(role=BrokerRole.SLAVE, broker_id=1) as desk:
-        desk.store.queue("orders", 0).put(0, 0, 100, 0)
+        desk.store.queue("orders", 0).put(0, CELL.pack(0, 100, 0))
         desk.store.queues.mark_dirty(desk.store.queue("orders", 0))
         await pass_time(desk)
         assert desk.statistics.find("TOPIC_PUT_NUMS", "orders") is None

@@ -13,6 +13,7 @@ import pytest
 from skyrocketmq.config import StoreConfig
 from skyrocketmq.store import GetStatus, MessageStore, Pending, PutStatus, RunningFlag
 from skyrocketmq.store.cleaning import decide
+from skyrocketmq.store.consume_queue import CELL
 from skyrocketmq.testing.clock import ManualClock
 from skyrocketmq.testing.disk import FaultyDisk
 from tests.store.reader import read_records
@@ -264,7 +265,7 @@ async def test_a_place_kept_for_a_lost_message_does_not_hide_those_before_it() -
             if log_offset is None:
                 queue.fill_up_to(number + 1)
             else:
-                queue.put(number, log_offset, 100, 0)
+                queue.put(number, CELL.pack(log_offset, 100, 0))
         expected = {0: 0, 100: 0, 101: 1, 300: 2, 301: 4, 500: 4, 501: 7, 900: 8, 901: 10, 1100: 10, 1101: 11}
         assert {at: queue.first_at_or_after(at) for at in expected} == expected
         queue.clear()

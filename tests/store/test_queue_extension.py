@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skyrocketmq.store.consume_queue import ConsumeQueue
+from skyrocketmq.store.consume_queue import CELL, ConsumeQueue
 from skyrocketmq.store.consume_queues import ConsumeQueues
 from skyrocketmq.store.queue_extension import EXT_ADDRESS_MAX, ExtensionUnit, QueueExtensions
 from skyrocketmq.testing import FaultyDisk
@@ -30,7 +30,7 @@ class Row:
     def put(self, *, tags_code: int = 7, store_ms: int = 1000, bit_map: bytes = b"") -> int:
         self.extensions.bit_map_of = lambda topic, properties: bit_map
         address = self.extensions.extend(self.queue, b"", tags_code, store_ms)
-        self.queue.put(int(self.queue.max_offset), 100 * int(self.queue.max_offset), 100, address)
+        self.queue.put(int(self.queue.max_offset), CELL.pack(100 * int(self.queue.max_offset), 100, address))
         return address
 
     def reopened(self, *, is_clean: bool = True) -> Row:
@@ -105,7 +105,7 @@ def test_after_a_crash_no_old_unit_is_believed_and_no_address_is_used_twice(row:
 
 def test_without_units_for_the_last_messages_the_next_begin_a_file(row: Row) -> None:
     row.put(bit_map=b"a")
-    row.queue.put(1, 100, 100, 7)  # as recovery writes it, or a broker with extensions switched off
+    row.queue.put(1, CELL.pack(100, 100, 7))  # as recovery writes it, or a broker with extensions switched off
     again = row.reopened()
     assert again.put(bit_map=b"b") - BASE == FILE_BYTES
 

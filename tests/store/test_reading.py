@@ -7,7 +7,7 @@ import pytest
 from skyrocketmq.config import BrokerRole
 from skyrocketmq.hot import CellLimits
 from skyrocketmq.store import GetResult, GetStatus, MessageStore, Pending
-from skyrocketmq.store.consume_queue import FILLER_SIZE
+from skyrocketmq.store.consume_queue import CELL, FILLER
 from skyrocketmq.testing.clock import ManualClock
 from tests.store.reader import java_hash, read_records
 from tests.store.support import memory_disk, new_message, open_store, put_ok, store_config
@@ -179,10 +179,10 @@ async def test_extension_addresses_and_fillers_in_a_queue_are_understood() -> No
     async with open_store(memory_disk(), WIDE) as store:
         put_ok(store, new_message(tags="a"))
         queue = store.queue("TopicTest", 0)
-        queue.put(1, 0, FILLER_SIZE, 0)
+        queue.put(1, FILLER)
         cell = queue.read_cell(0)
         assert cell is not None
-        queue.put(2, cell[0], cell[1], -(2**63) + 40)
+        queue.put(2, CELL.pack(cell[0], cell[1], -(2**63) + 40))
         result = get(store, 0, tag_codes={java_hash("other")})
         assert (result.count, result.next_offset) == (1, 3)
         queue.end_at(0, erase=True)

@@ -234,7 +234,7 @@ async def test_a_check_and_a_repair_tell_how_far_they_are(monkeypatch: pytest.Mo
     )
     passes = "".join("." if done < total else "|" for done, total in mending)
     assert checking == sorted(checking)
-    assert len(checking) > 5
+    assert len(checking) > 3  # a file each, and the end
     assert checking[-1] == (3 * 4096, 3 * 4096)
     assert passes[-1] == "|"
-    assert "....." in passes, "the log is read to build queues and index, and that is told"
+    assert ".." in passes, "the log is read to build queues and index, and that is told"

@@ -160,5 +160,6 @@ def _inflated_hash(body: bytes, sys_flag: int) -> int:
 def _place(record: bytes | memoryview) -> PutResult:
     scanned = scan_record(record, 0, len(record), check_crc=False)
     assert scanned is not None, "what was read as a message is one"
-    _, _, _, queue_offset, log_offset, _, store_ms, _, _ = scanned
-    return PutResult(PutStatus.PUT_OK, LogOffset(log_offset), QueueOffset(queue_offset), store_ms)
+    return PutResult(
+        PutStatus.PUT_OK, LogOffset(scanned.log_offset), QueueOffset(scanned.queue_offset), scanned.store_ms
+    )

@@ -177,7 +177,7 @@ class TransactionHandlers:
             record = await self._store.message_at(log_offset)
             if record is not None:
                 scanned = scan_record(record, 0, len(record), check_crc=False)
-                if scanned is not None and scanned[1] in _TOPICS:
+                if scanned is not None and scanned.topic in _TOPICS:
                     return read_half(record)
         except MQError as error:
             raise _refused(f"msgId {message_id} is no id of a half message: {error}") from error

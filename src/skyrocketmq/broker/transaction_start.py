@@ -145,9 +145,9 @@ async def _committed_by(
 ) -> bytes | None:
     """The transaction that a message is the commit of; None for any other message."""
     scanned = scan_record(record, 0, len(record), check_crc=False)
-    if scanned is None or transaction_type(scanned[5]) is not TransactionType.COMMIT:
+    if scanned is None or transaction_type(scanned.sys_flag) is not TransactionType.COMMIT:
         return None
-    prepared_offset = scanned[7]
+    prepared_offset = scanned.prepared_offset
     if prepared_offset == 0:
         return None  # that is what messages have that are none; better asked about once more than taken for over
     named = await store.message_at(prepared_offset)
@@ -164,4 +164,4 @@ async def _committed_by(
 def _log_offset(record: Buffer) -> int:
     scanned = scan_record(record, 0, len(record), check_crc=False)
     assert scanned is not None, "it was read before"
-    return scanned[4]
+    return scanned.log_offset

@@ -267,8 +267,8 @@ class Transactions:
             except MQError as error:
                 logger.error("record about a transaction cannot be read", extra={"topic": topic, "reason": str(error)})
                 continue
-            if scanned is None or scanned[1] != topic.encode():
+            if scanned is None or scanned.topic != topic.encode():
                 continue
-            if find_property(scanned[8], _UNIQUE_ID) == unique_id:
+            if find_property(scanned.properties, _UNIQUE_ID) == unique_id:
                 records.append(record)
         return records

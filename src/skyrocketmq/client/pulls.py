@@ -36,7 +36,7 @@ from skyrocketmq.wire.headers_codec import decode_header, encode_header
 from skyrocketmq.wire.headers_pull import PullMessageAnswer, PullMessageHeader
 from skyrocketmq.wire.properties import encode_properties
 from skyrocketmq.wire.pulled_records import PulledRecords
-from skyrocketmq.wire.records import record_queue_offset
+from skyrocketmq.wire.records import queue_offset_of
 
 __all__ = ["PullRequest", "PullResult", "PullStatus", "Pulls"]
 
@@ -177,7 +177,7 @@ def read_messages(
     the offset from which on it was not read, because the rest would take too much memory now."""
 
     def note_unreadable(at: int, error: ProtocolError) -> None:
-        offset = record_queue_offset(body, at)
+        offset = queue_offset_of(body, at)
         logger.error("message not readable", extra={"queue": str(queue), "offset": offset, "reason": str(error)})
 
     try:

@@ -2,10 +2,12 @@
 
 Read `layout` first: where everything stands in records, cells, entries and frames. Then, each in two forms:
 
+    batches         messages of a batch request
     cells           what a pull takes of a queue
     hashes          Java's hash of tags and keys
     index_entries   keys into an index file
     record_batch    messages into records, cells and keys: what is stored for them
+    log_records     records of the log, and what queues and index keep of them
     records         records of a pull's answer, for a consumer
     send_reader     ordinary sends out of received bytes into a batch, for a broker
     send_answers    the answers to them
@@ -26,11 +28,24 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from skyrocketmq.hot import cells, hashes, index_entries, record_batch, records, send_answers, send_reader, sends
+from skyrocketmq.hot import (
+    batches,
+    cells,
+    hashes,
+    index_entries,
+    log_records,
+    record_batch,
+    records,
+    send_answers,
+    send_reader,
+    sends,
+)
+from skyrocketmq.hot.batches import decode_batch
 from skyrocketmq.hot.cells import CellLimits, CellScan, TagCodes
 from skyrocketmq.hot.form import NothingCompiled, Unusable, load_compiled
 from skyrocketmq.hot.hashes import key_hash, text_hash
 from skyrocketmq.hot.index_entries import pack_key, put_keys, take_back_keys
+from skyrocketmq.hot.log_records import check_records, derive_entries, scan_record
 from skyrocketmq.hot.record_batch import (
     FULL,
     KEYS_MAX,
@@ -59,6 +74,9 @@ __all__ = [
     "SendReader",
     "SendTopic",
     "TagCodes",
+    "check_records",
+    "decode_batch",
+    "derive_entries",
     "description",
     "encode_send",
     "is_compiled",
@@ -67,6 +85,7 @@ __all__ = [
     "put_keys",
     "read_pulled",
     "read_send_answers",
+    "scan_record",
     "split_records",
     "take_back_keys",
     "text_hash",
@@ -76,10 +95,12 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 PLAIN_MODULES: Final = {
+    "batches": batches,
     "cells": cells,
     "hashes": hashes,
     "index_entries": index_entries,
     "record_batch": record_batch,
+    "log_records": log_records,
     "records": records,
     "send_answers": send_answers,
     "send_reader": send_reader,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from zlib import crc32 as crc32_short
-
 import cython
 from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -12,9 +10,9 @@ from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memchr, memcmp, memcpy
 from cython.cimports.skyrocketmq.hot._hashes import hash_of
 from cython.cimports.skyrocketmq.hot.big_endian import put_int32, put_int64, put_uint16
-from zlib_ng.zlib_ng import crc32 as crc32_long
 
 from skyrocketmq.hot import record_batch as plain
+from skyrocketmq.hot.checksum import CRC_LONG_FROM_BYTES, crc32_long, crc32_short
 from skyrocketmq.hot.layout import (
     CELL_BYTES,
     CELL_LOG_OFFSET_AT,
@@ -56,7 +54,7 @@ from skyrocketmq.hot.layout import (
 
 __all__ = ["QueueTail", "RecordBatch"]
 
-CRC_LONG_FROM = plain.CRC_LONG_FROM
+CRC_LONG_FROM = CRC_LONG_FROM_BYTES
 FULL = plain.FULL
 KEYS_MAX = plain.KEYS_MAX
 LONG_PROPERTIES = plain.LONG_PROPERTIES

@@ -66,10 +66,22 @@ RECORD_HOST_BYTES_IPV6: Final = 20
 RECORD_IPV6_BYTES: Final = 12  # by which an IPv6 host is longer
 RECORD_BORN_IPV6: Final = 0x10  # of the system flag
 RECORD_STORE_IPV6: Final = 0x20
-RECORD_UNQUEUED: Final = 0x4  # set in prepared and in rolled back messages: they have no place in a queue
-RECORD_ROLLED_BACK: Final = 0xC
 RECORD_TOPIC_LENGTH_BYTES: Final = 1
 RECORD_PROPERTIES_LENGTH_BYTES: Final = 2
+
+RECORD_UNQUEUED: Final = 0x4  # of the system flag: a prepared or rolled back message, which no queue has
+RECORD_TRANSACTION_BITS: Final = 0xC
+RECORD_ROLLED_BACK: Final = 0xC  # what those bits say of a message that was taken back
+
+# The head as `struct` reads it, by which hosts are IPv6: none, the born host, the store host, both.
+RECORD_HEAD_FORMATS: Final = (
+    ">iIIiiqqiq8sq8siqi",
+    ">iIIiiqqiq20sq8siqi",
+    ">iIIiiqqiq8sq20siqi",
+    ">iIIiiqqiq20sq20siqi",
+)
+RECORD_HOSTS_SHIFT: Final = 4  # of the system flag, to the bits that choose among them
+RECORD_HOSTS_MASK: Final = 3
 
 RECORD_MAGIC: Final = 0xDAA320A7
 RECORD_CRC_MASK: Final = 0x7FFFFFFF  # the checksum goes without its highest bit
@@ -79,11 +91,32 @@ RECORD_PROPERTIES_BYTES_MAX: Final = 32_767  # a signed short
 # A blank record fills up a log file; only its first bytes are written: | space left in the file 4 | magic 4 |
 BLANK_MAGIC: Final = 0xCBD43194
 BLANK_BYTES: Final = 8
+BLANK_FORMAT: Final = ">iI"
 
 # Texts of properties: name, NAME_END, value, PAIR_END, and so on.
 NAME_END: Final = 1
 PAIR_END: Final = 2
 KEYS_SEPARATOR: Final = 32  # between the keys of one message
+
+# What queues and index look at: properties, and the topic where messages wait for the time that a property says.
+UNIQ_KEY_PROPERTY: Final = b"UNIQ_KEY"
+KEYS_PROPERTY: Final = b"KEYS"
+TAGS_PROPERTY: Final = b"TAGS"
+DELAY_PROPERTY: Final = b"DELAY"
+SCHEDULE_TOPIC: Final = b"SCHEDULE_TOPIC_XXXX"
+UNKNOWN_LEVEL_MS: Final = 1000  # how long a message waits where no level of delay is configured
+
+# ----------------------------------------------------------------------------------------------------------- batches
+#
+#   A message within the body of a batch:
+#   | total 4 | magic 4 = 0 | crc 4 = 0 | flag 4 | body length 4 | body | properties length 2 | properties |
+
+BATCH_FLAG_AT: Final = 12
+BATCH_BODY_LENGTH_AT: Final = 16
+BATCH_HEAD_BYTES: Final = 20  # everything before the body
+BATCH_PROPERTIES_LENGTH_BYTES: Final = 2
+BATCH_ENTRY_BYTES_MIN: Final = 22  # without body and properties
+BATCH_HEAD_FORMAT: Final = ">iiiii"
 
 # ----------------------------------------------------------------------------------------------------- queue cells
 #

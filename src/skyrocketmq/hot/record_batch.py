@@ -18,10 +18,8 @@ from __future__ import annotations
 
 from struct import Struct
 from typing import Final
-from zlib import crc32 as crc32_short
 
-from zlib_ng.zlib_ng import crc32 as crc32_long
-
+from skyrocketmq.hot.checksum import body_crc
 from skyrocketmq.hot.hashes import text_hash
 from skyrocketmq.hot.index_entries import pack_key
 from skyrocketmq.hot.layout import (
@@ -29,7 +27,7 @@ from skyrocketmq.hot.layout import (
     PAIR_END,
     RECORD_BORN_IPV6,
     RECORD_BYTES_MIN,
-    RECORD_CRC_MASK,
+    RECORD_HEAD_FORMATS,
     RECORD_HOST_BYTES,
     RECORD_MAGIC,
     RECORD_PROPERTIES_BYTES_MAX,
@@ -46,12 +44,11 @@ MANY_KEYS: Final = -3
 
 KEYS_MAX: Final = 1_024  # of one message; each takes a fraction of a microsecond and 20 bytes of the index
 NEVER: Final = 1 << 62  # a queue offset that is never reached
-CRC_LONG_FROM: Final = 256  # zlib-ng is faster from so many bytes on; below, its call costs more
 
 _CELL = Struct(">qiq")
 _PAIR_END = bytes([PAIR_END])
 _NAME_END = bytes([NAME_END])
-_HEADS = tuple(Struct(f">iIIiiqqiq{born}sq{store}siqi") for store in (8, 20) for born in (8, 20))
+_HEADS = tuple(Struct(text) for text in RECORD_HEAD_FORMATS)
 
 
 class QueueTail:
@@ -136,11 +133,11 @@ class RecordBatch:
         sys_flag |= RECORD_BORN_IPV6 * (len(born_host) > RECORD_HOST_BYTES)
         sys_flag |= RECORD_STORE_IPV6 * (len(store_host) > RECORD_HOST_BYTES)
         is_queued = not sys_flag & RECORD_UNQUEUED
-        crc = crc32_short(body) if len(body) < CRC_LONG_FROM else crc32_long(body)
-        head = _HEADS[sys_flag >> 4 & 3].pack(
+        hosts = 2 * (len(store_host) > RECORD_HOST_BYTES) + (len(born_host) > RECORD_HOST_BYTES)
+        head = _HEADS[hosts].pack(
             total,
             RECORD_MAGIC,
-            crc & RECORD_CRC_MASK,
+            body_crc(body),
             queue.queue_id,
             flag,
             queue.next_offset if is_queued else 0,

@@ -13,7 +13,13 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from skyrocketmq.errors import ProtocolError
-from skyrocketmq.hot.layout import RECORD_BYTES_MIN, RECORD_HEAD_BYTES, RECORD_MAGIC
+from skyrocketmq.hot.layout import (
+    BLANK_FORMAT,
+    RECORD_BYTES_MIN,
+    RECORD_HEAD_BYTES,
+    RECORD_HEAD_FORMATS,
+    RECORD_MAGIC,
+)
 
 if TYPE_CHECKING:
     from mmap import mmap
@@ -22,8 +28,8 @@ __all__ = ["read_pulled", "split_records"]
 
 ReadableBytes: TypeAlias = "bytes | bytearray | memoryview | mmap"
 UNCOMMON: Final = 0x31  # bits of the system flag: compressed body, IPv6 hosts
-_start_at = Struct(">iI").unpack_from
-_head_at = Struct(">iIIiiqqiq8sq8siqi").unpack_from
+_start_at = Struct(BLANK_FORMAT).unpack_from
+_head_at = Struct(RECORD_HEAD_FORMATS[0]).unpack_from
 
 
 def split_records(data: ReadableBytes, at: int = 0, end: int | None = None) -> list[tuple[int, int]]:

@@ -14,6 +14,7 @@ them are wanted. Columns are made of those.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from operator import itemgetter
@@ -26,13 +27,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from skyrocketmq.errors import CorruptRecord, ProtocolError
+from skyrocketmq.hot.layout import RECORD_HEAD_FORMATS, RECORD_HOSTS_MASK, RECORD_HOSTS_SHIFT, RECORD_SYS_FLAG_AT
 from skyrocketmq.model import properties as names
 from skyrocketmq.model.flags import BODY_COMPRESSED
 from skyrocketmq.model.hosts import host_text
 from skyrocketmq.wire.compression import INFLATED_BYTES_MAX, compression_type, decompress
 from skyrocketmq.wire.java import CRC_MASK, whole_crcs
 from skyrocketmq.wire.properties import NAME_END, PAIR_END
-from skyrocketmq.wire.records import MESSAGE_MAGIC, RECORD_BYTES_MIN
+from skyrocketmq.wire.records import MESSAGE_MAGIC, RECORD_BYTES_MIN, RecordHead
 
 __all__ = ["COLUMN_NAMES", "SCHEMA", "Choose", "Records", "TooLarge", "batches_of", "columns_of"]
 
@@ -68,32 +70,16 @@ _Bytes = NDArray[np.uint8]
 _Places = NDArray[np.int64]
 
 _HEX: Final = np.frombuffer(b"0123456789ABCDEF", np.uint8)
-_SYS_FLAG_AT: Final = 36
+_TYPES: Final = {"i": ">i4", "I": ">u4", "q": ">i8"}  # of `struct`
 
 
-def _head_type(born_bytes: int, store_bytes: int) -> np.dtype[np.void]:
-    return np.dtype(
-        [
-            ("total", ">i4"),
-            ("magic", ">u4"),
-            ("crc", ">u4"),
-            ("queue_id", ">i4"),
-            ("flag", ">i4"),
-            ("queue_offset", ">i8"),
-            ("log_offset", ">i8"),
-            ("sys_flag", ">i4"),
-            ("born_ms", ">i8"),
-            ("born_host", f"V{born_bytes}"),
-            ("store_ms", ">i8"),
-            ("store_host", f"V{store_bytes}"),
-            ("reconsumed", ">i4"),
-            ("prepared", ">i8"),
-            ("body_bytes", ">i4"),
-        ]
-    )
+def _head_type(text: str) -> np.dtype[np.void]:
+    """A record's head as numpy reads it, from its format."""
+    kinds = [f"V{count}" if count else _TYPES[kind] for count, kind in re.findall(r"(\d*)([a-zA-Z])", text)]
+    return np.dtype(list(zip(RecordHead._fields, kinds, strict=True)))
 
 
-_HEADS: Final = tuple(_head_type(born, store) for store in (8, 20) for born in (8, 20))  # by bits 4 and 5 of the flag
+_HEADS: Final = tuple(map(_head_type, RECORD_HEAD_FORMATS))
 
 
 class TooLarge(Exception):
@@ -156,7 +142,7 @@ def columns_of(
     places = np.asarray(starts, np.int64)
     if len(places) and int(places.max()) + RECORD_BYTES_MIN > len(buffer):
         raise CorruptRecord(f"the record at byte {int(places.max())} is cut off")
-    hosts = (buffer[places + _SYS_FLAG_AT + 3] >> 4) & 3
+    hosts = buffer[places + RECORD_SYS_FLAG_AT + 3] >> RECORD_HOSTS_SHIFT & RECORD_HOSTS_MASK
     found: list[tuple[_Places, pa.RecordBatch]] = []
     origin = origin or f"broker {broker}"
     for kind in np.unique(hosts).tolist() or [0]:  # hosts of both IP versions: each layout by itself
@@ -200,7 +186,7 @@ class Records:
     def _measure(self) -> None:
         """Find body, topic and properties of each record, and check that they fill it."""
         heads, places = self.heads, self.places
-        totals = heads["total"].astype(np.int64)
+        totals = heads["total_bytes"].astype(np.int64)
         ends = places + totals
         self._body_at = places + self._head_bytes
         body_bytes = heads["body_bytes"].astype(np.int64)
@@ -222,7 +208,7 @@ class Records:
             head = self.heads[int(np.argmax(is_bad))]
             raise CorruptRecord(
                 f"the record of queue offset {head['queue_offset']} at log offset {head['log_offset']} of "
-                f"{self._origin} is damaged: {why} ({head['total']} bytes)"
+                f"{self._origin} is damaged: {why} ({head['total_bytes']} bytes)"
             )
 
     def refuse_other_bodies(self) -> None:

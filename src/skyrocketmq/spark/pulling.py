@@ -34,6 +34,7 @@ from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.frames import Frame
 from skyrocketmq.wire.headers_codec import decode_header, encode_header
 from skyrocketmq.wire.headers_pull import PullMessageAnswer, PullMessageHeader
+from skyrocketmq.wire.records import queue_offset_of
 
 __all__ = ["DataLost", "PullOptions", "QueueRange", "Share", "read_range"]
 
@@ -47,7 +48,6 @@ FULL_COUNT: Final = 64  # after so many full answers the limit may be higher tha
 BATCH_ROWS: Final = 4096
 BATCH_BYTES: Final = 2 << 20
 
-_QUEUE_OFFSET_AT: Final = 20  # within a record
 _REMOVED: Final = "MESSAGE_WAS_REMOVING"  # the remark of brokers, Apache's too, to messages that their log has no more
 
 
@@ -314,4 +314,4 @@ class _Reading:
 
 
 def _queue_offset(data: memoryview, start: int) -> int:
-    return int.from_bytes(data[start + _QUEUE_OFFSET_AT : start + _QUEUE_OFFSET_AT + 8], "big", signed=True)
+    return queue_offset_of(data, start)

@@ -32,7 +32,7 @@ from skyrocketmq.spark.store_cells import PIECE_BYTES, Cells, FewFiles, gather, 
 from skyrocketmq.spark.store_options import StoreOptions
 from skyrocketmq.spark.store_planning import LogPart, TopicPart
 from skyrocketmq.store.log_scan import LogScan
-from skyrocketmq.wire.records import BLANK, BLANK_BYTES, BLANK_MAGIC
+from skyrocketmq.wire.records import BLANK_BYTES, BLANK_MAGIC, sizes_at
 
 __all__ = ["MessageReader"]
 
@@ -78,7 +78,7 @@ class MessageReader:
         """The rest of a part without what is damaged in it."""
         scan = LogScan(files, at, check_crc=self._options.check_bodies, trusted_end=part.end, stop=part.end)
         records = scan.records()
-        while found := [(record[4], record[0]) for record in islice(records, SCAN_ROWS)]:
+        while found := [(record.log_offset, record.total_bytes) for record in islice(records, SCAN_ROWS)]:
             offsets, sizes = np.asarray(found, np.int64).T
             nothing = np.zeros(len(found), np.int64)
             cells = Cells(nothing, nothing, offsets, sizes)
@@ -171,7 +171,7 @@ class _Expected:
         heads, cells = records.heads, self._cells.pick(rows)
         is_other = heads["queue_id"] != cells.queue_ids
         is_other |= heads["queue_offset"] != cells.queue_offsets
-        is_other |= heads["total"] != cells.sizes
+        is_other |= heads["total_bytes"] != cells.sizes
         is_other |= ~records.are_of(self._topic)
         records.refuse(is_other, "its queue has another message there")
 
@@ -203,7 +203,7 @@ def _next_piece(files: FewFiles, part: LogPart, at: int) -> tuple[bytes, NDArray
 
 def _is_blank(data: bytes, at: int, left: int) -> bool:
     """Whether the record that fills up a file begins here; `left` is how far the file's end is from the first byte."""
-    return len(data) >= at + BLANK_BYTES and BLANK.unpack_from(data, at) == (left - at, BLANK_MAGIC)
+    return len(data) >= at + BLANK_BYTES and sizes_at(data, at) == (left - at, BLANK_MAGIC)
 
 
 def _within(values: NDArray[Any], wanted: Interval) -> NDArray[np.bool_]:

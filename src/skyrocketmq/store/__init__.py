@@ -8,9 +8,9 @@ at what an earlier process wrote. `flushing` makes the log durable (who waits fo
 the work in the background (with `transient_pool` and `warm_up`, where they are wanted), `checkpoint` and `snapshot` its
 result. `reservations` and `ended_queues`, both of `number_entries`, see to it that no queue offset is given twice, and
 `vouchers` tell what was meant to be written. `cleaning` deletes what is old. `recovery` opens what a stop or a crash
-left, with `log_scan` and `dispatch`. `inspection`, `repair` and `dumping` are for tools, with `log_files`,
-`store_sizes`, `next_start` and `progress`. `file_rows` and `open_files` are the floor. `config_file`
-keeps the broker's JSON files.
+left, with `log_scan`, `dispatch` and `topic_starts`. `inspection`, `repair` and `dumping` are for tools, with
+`log_files`, `store_sizes`, `next_start` and `progress`. `file_rows` and `open_files` are the floor. `config_file` keeps
+the broker's JSON files.
 
 Rules of the place: one thread writes, the event loop's; what waits for the disk runs behind `ports.Disk`; the log is
 the truth, and all else can be made from it. The formats are drawn in docs/formats/.

@@ -215,17 +215,18 @@ class ConsumeQueue(QueueTail):
 
     # ---------------------------------------------------------------------------------------------------- writing
 
-    def put(self, offset: int, log_offset: int, size: int, tags_code: int) -> None:
-        """Add the cell of a message that was found in the log; a batch does the same through `pending`.
+    def put(self, offset: int, cells: bytes | bytearray) -> None:
+        """Add the cells of messages that were found in the log, which follow each other.
 
-        The offset is the queue's next, unless the queue is empty: then it begins there.
+        The first one's offset is the queue's next, unless the queue is empty: then it begins there.
         """
-        if self.is_empty:
+        tail = self.tail
+        if not tail and self.is_empty:
             self.written_bytes = self.synced_bytes = offset * CELL_BYTES
             self.min_offset = QueueOffset(offset)
-        assert offset == self.max_offset, "the dispatcher deals with gaps and repetitions"
-        self.tail += CELL.pack(log_offset, size, tags_code)
-        self.next_offset = offset + 1
+        assert offset * CELL_BYTES == self.written_bytes + len(tail), "the dispatcher deals with gaps and repetitions"
+        tail += cells
+        self.next_offset = offset + len(cells) // CELL_BYTES
 
     def fill_up_to(self, offset: int) -> None:
         """Keep the places of messages that are lost, so that those behind them keep their offsets."""

@@ -29,16 +29,16 @@ def dump(
         begin = max(start, log.begin)
         scan = LogScan(log, begin, check_crc=True, trusted_ms=NEVER)
         for record in scan.records():
-            if begin == start and record[4] != start and scan.bad and scan.bad[0][0] == start:
-                raise StoreError(f"no record begins at {start}; the next one is at {record[4]}")
-            if (topic is not None and record[1] != topic.encode()) or queue_id not in (None, record[2]):
+            if begin == start and record.log_offset != start and scan.bad and scan.bad[0][0] == start:
+                raise StoreError(f"no record begins at {start}; the next one is at {record.log_offset}")
+            if (topic is not None and record.topic != topic.encode()) or queue_id not in (None, record.queue_id):
                 continue
-            file_start = record[4] - record[4] % log.file_bytes
+            file_start = record.log_offset - record.log_offset % log.file_bytes
             file = next(file for file in log.files if file.start == file_start)
-            data = log.open_files.get(file.path).pread(record[0], record[4] - file_start)
+            data = log.open_files.get(file.path).pread(record.total_bytes, record.log_offset - file_start)
             try:
                 yield decode_record(data)
             except ProtocolError as error:
-                raise StoreError(f"the record at {record[4]} cannot be read: {error}") from error
+                raise StoreError(f"the record at {record.log_offset} cannot be read: {error}") from error
     finally:
         log.open_files.close()

@@ -140,9 +140,10 @@ class _Inspection:
         last = log.files[-1].start + log.file_bytes if log.files else 0
         scan = LogScan(log, log.begin, check_crc=True, trusted_ms=NEVER)
         self._index.begin(log.begin, scan.bad)
-        for record in told(scan.records(), self._progress, begin=log.begin, end=last):
-            report.records += 1
-            self._check_record(record)
+        for stretch in told(scan.stretches(), self._progress, begin=log.begin, end=last):
+            for record in stretch.records():
+                report.records += 1
+                self._check_record(record)
         for topic, why in self._places.illegal.items():
             report.add("log", topic, f"an illegal topic, its messages are in no queue: {why}")
         report.log_end, self._bad = scan.end, scan.bad
@@ -158,11 +159,10 @@ class _Inspection:
         places = self._places.of(record)
         if places is None:
             return
-        _, _, queue_id, offset, log_offset, *_ = record
         if places.cell is not None:
-            self._queues.check(places.topic, queue_id, offset, places.cell)
+            self._queues.check(places.topic, record.queue_id, record.queue_offset, places.cell)
         for key_hash in places.key_hashes:
-            self._index.check(key_hash, log_offset)
+            self._index.check(key_hash, record.log_offset)
 
     def _look_behind_end(self, log: LogFiles) -> None:
         """After a crash the end may be torn, and the next start cuts it: nothing that was acknowledged as durable."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from struct import Struct
+from itertools import accumulate
 from typing import Final, TypeAlias
 
+from skyrocketmq.hot.layout import RECORD_BYTES_MIN, RECORD_MAGIC
 from skyrocketmq.wire.java import body_crc
-from skyrocketmq.wire.records import HEAD_BYTES, MESSAGE_MAGIC, RECORD_BYTES_MIN
+from skyrocketmq.wire.records import head_bytes_of, read_head, sys_flag_of
 
 __all__ = ["BadRecords", "are_intact", "intact_parts", "is_intact"]
 
@@ -21,44 +22,26 @@ logger = logging.getLogger(__name__)
 
 REMEMBERED_MAX: Final = 10_000  # each is said once; after so many a disk is known to be broken
 Buffer: TypeAlias = bytes | memoryview
-_HEAD: Final = Struct(">iII16xqi")  # | total | magic | body's checksum | ... | log offset | system flag |
-_QUICK_HEAD: Final = Struct(">iII16xqi44xi")  # the same with the body's length, where both hosts are IPv4
-_length_at = Struct(">i").unpack_from
 
 
 def is_intact(data: Buffer, at: int, size: int, position: int) -> bool:
     """Whether the record at `at` has this size, belongs to this log offset, and its body is the one that was stored."""
-    if len(data) < at + size or size <= HEAD_BYTES:
+    if len(data) < at + size or size < RECORD_BYTES_MIN or size < head_bytes_of(sys_flag_of(data, at)):
         return False
-    total, magic, crc, log_offset, sys_flag = _HEAD.unpack_from(data, at)
-    if total != size or magic != MESSAGE_MAGIC or log_offset != position:
+    head = read_head(data, at)
+    if head.total_bytes != size or head.magic != RECORD_MAGIC or head.log_offset != position:
         return False
-    body_at = at + HEAD_BYTES + (12 if sys_flag & 0x10 else 0) + (12 if sys_flag & 0x20 else 0)
-    if body_at > at + size:
-        return False
-    length: int = _length_at(data, body_at - 4)[0]
-    return 0 <= length <= at + size - body_at and body_crc(data[body_at : body_at + length]) == crc
+    body_at = at + head_bytes_of(head.sys_flag)
+    return (
+        0 <= head.body_bytes <= at + size - body_at and body_crc(data[body_at : body_at + head.body_bytes]) == head.crc
+    )
 
 
 def are_intact(data: Buffer, places: Sequence[tuple[int, int]]) -> bool:
     """Whether all these records (log offset, size), which stand one after the other, are. Asked at every pull of older
     messages."""
-    at = 0
-    limit = len(data) - RECORD_BYTES_MIN
-    for position, size in places:
-        if at > limit:
-            return False
-        total, magic, crc, log_offset, sys_flag, length = _QUICK_HEAD.unpack_from(data, at)
-        if total != size or log_offset != position or magic != MESSAGE_MAGIC or sys_flag & 0x30:
-            if not is_intact(data, at, size, position):
-                return False
-        else:
-            begin = at + HEAD_BYTES
-            end = begin + length
-            if not begin <= end < at + size or body_crc(data[begin:end]) != crc:
-                return False
-        at += size
-    return True
+    begins = accumulate((size for _, size in places), initial=0)
+    return all(is_intact(data, at, size, position) for at, (position, size) in zip(begins, places, strict=False))
 
 
 def intact_parts(

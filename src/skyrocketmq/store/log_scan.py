@@ -1,8 +1,8 @@
-"""Reading the log from an offset on, record by record, with all checks: for recovery and for tools.
+"""Reading the log from an offset on, with all checks: in stretches of good records, for recovery, and one by one.
 
 Rule 1: a record counts if its magic code, its lengths and its checksum are right, and its own log offset is where it
-stands. Its properties have no checksum: if there are zeros among them, whether they were sent or never written is for
-a `witness` to say (see `vouchers`); without one the record is believed, as Apache's brokers believe it.
+stands. Its topic and properties have no checksum: if there are zeros among them, whether they were sent or were never
+written is for a `witness` to say (see `vouchers`); without one the record is believed, as Apache's brokers believe it.
 Rule 2: up to `trusted_end` everything was synced, and so was all in front of a message stored before `trusted_ms`. A
 bad record there is damage: it is reported and stepped over, to the next place where a record says that it belongs
 exactly there. Behind it a bad record is the torn end of the log, which is ordinary after a crash, and the scan ends.
@@ -16,30 +16,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from skyrocketmq.errors import ProtocolError
+from skyrocketmq.hot import check_records
 from skyrocketmq.ports import File
 from skyrocketmq.store.commit_log import LogFile
 from skyrocketmq.store.open_files import OpenFiles
 from skyrocketmq.wire.records import (
-    BLANK,
     BLANK_BYTES,
     BLANK_MAGIC,
     MESSAGE_MAGIC,
     RECORD_BYTES_MIN,
     ScannedRecord,
+    find_magic,
     scan_record,
+    sizes_at,
 )
 
-__all__ = ["LogScan", "ScannedLog", "Witness", "first_store_time", "next_record"]
+__all__ = ["LogScan", "ScannedLog", "Stretch", "Witness", "first_store_time", "next_record"]
 
 logger = logging.getLogger(__name__)
 
 PIECE_BYTES: Final = 4 << 20
-_MAGIC: Final = MESSAGE_MAGIC.to_bytes(4, "big")
-_sizes_at = BLANK.unpack_from
-
+_EVER: Final = (1 << 63) - 1  # no log offset is larger
 
 Witness = Callable[[int, int], bool]
 """Whether the bytes from one log offset to another are surely those that were to be written there."""
@@ -58,8 +58,26 @@ class ScannedLog(Protocol):
     def open_files(self) -> OpenFiles: ...
 
 
+class Stretch(NamedTuple):
+    """Good records that follow each other: those from `at` to `end` in `data`."""
+
+    data: bytes
+    at: int
+    end: int
+    log_offset: int  # where the first of them lies
+
+    def records(self) -> Iterator[ScannedRecord]:
+        """One by one."""
+        at = self.at
+        while at < self.end:
+            record = scan_record(self.data, at, self.end, check_crc=False)
+            assert record is not None, "only whole records are in a stretch"
+            at += record.total_bytes
+            yield record
+
+
 class LogScan:
-    """One pass over the log. Iterate over `records`; afterwards `end` is where the good part ends. Blocks."""
+    """One pass over the log. Iterate over `stretches` or `records`; then `end` is where the good part ends. Blocks."""
 
     def __init__(
         self,
@@ -95,6 +113,11 @@ class LogScan:
 
     def records(self) -> Iterator[ScannedRecord]:
         """All good records from the start on."""
+        for stretch in self.stretches():
+            yield from stretch.records()
+
+    def stretches(self, *breaks: int) -> Iterator[Stretch]:
+        """The same, many at a time. At each of the `breaks`, which are log offsets, a new stretch begins."""
         file_bytes = self._log.file_bytes
         for file in self._log.files:
             if file.start + file_bytes <= self._start:
@@ -103,55 +126,69 @@ class LogScan:
                 return
             if file.start > self.end:  # a file is missing in between
                 self.end = file.start
-            yield from self._records_of(file, max(self._start, file.start) - file.start)
+            yield from self._stretches_of(file, max(self._start, file.start) - file.start, breaks)
 
-    def _records_of(self, file: LogFile, at: int) -> Iterator[ScannedRecord]:
-        """The records of one file from position `at` on."""
-        file_bytes, start, check_crc = self._log.file_bytes, file.start, self._check_crc
+    def _stretches_of(self, file: LogFile, at: int, breaks: Sequence[int]) -> Iterator[Stretch]:
+        """The stretches of one file from position `at` on."""
+        file_bytes, start = self._log.file_bytes, file.start
         opened = self._log.open_files.get(file.path)
+        nul_from = _EVER if self._witness is None else self._trusted_end
         wanted = PIECE_BYTES
         while True:
             data = opened.pread(min(wanted, file_bytes - at), at)
             wanted = PIECE_BYTES
             here, length, is_last_piece = 0, len(data), at + len(data) >= file_bytes
             while length - here >= BLANK_BYTES:
-                if self._stop is not None and start + at + here >= self._stop:
+                position = start + at + here
+                if self._stop is not None and position >= self._stop:
                     self._is_over = True
                     return
-                total, magic = _sizes_at(data, here)
+                end = check_records(
+                    data,
+                    here,
+                    length,
+                    log_offset=position,
+                    stop=min((limit for limit in (*breaks, self._stop or _EVER) if limit > position), default=_EVER),
+                    check_crc=self._check_crc,
+                    nul_from=nul_from,
+                )
+                if end > here:
+                    self.end = position + end - here
+                    yield Stretch(data, here, end, position)
+                    here = end
+                    continue
+                total, magic = sizes_at(data, here)
                 if magic == BLANK_MAGIC and total == file_bytes - at - here:
                     self.end = start + file_bytes
                     return
                 if not is_last_piece and length - here < total <= file_bytes - at - here:
                     wanted = max(total, PIECE_BYTES)
                     break  # the record goes on in the next piece
-                try:
-                    record = scan_record(data, here, length, check_crc=check_crc)
-                except ProtocolError:
-                    record = None
-                if (
-                    record is None
-                    or record[4] != start + at + here
-                    or (self._witness is not None and b"\0" in record[8] and self._is_torn(record, self._witness))
-                ):
-                    found = self._step_over(file, at + here)
-                    if found is None:
-                        return
-                    here = found - at
-                    if here > length:
-                        break
+                if self._is_vouched_for(data, here, position):
+                    nul_from = position + total
                     continue
-                here += total
-                self.end = start + at + here
-                yield record
+                found = self._step_over(file, at + here)
+                if found is None:
+                    return
+                here = found - at
+                if here > length:
+                    break
             at += here
             if (is_last_piece and file_bytes - at < BLANK_BYTES) or (here == 0 and wanted == PIECE_BYTES):
                 self._is_over = True  # nothing can be read here: the file has no end mark
                 return
 
-    def _is_torn(self, record: ScannedRecord, witness: Witness) -> bool:
-        begin = record[4]
-        return begin >= self._trusted_end and not witness(begin, begin + record[0])
+    def _is_vouched_for(self, data: bytes, at: int, position: int) -> bool:
+        """Whether this record is bad only in that it holds zeros, and those were sent."""
+        if self._witness is None:
+            return False
+        try:
+            record = scan_record(data, at, len(data), check_crc=self._check_crc)
+        except ProtocolError:
+            return False
+        if record is None or record.log_offset != position:
+            return False
+        return self._witness(position, position + record.total_bytes)
 
     def _step_over(self, file: LogFile, bad_at: int) -> int | None:
         """Where in the file to go on behind a bad record; None if no more follows in this file, or in the log."""
@@ -225,16 +262,21 @@ def next_record(
     first, last = at, log.file_bytes if end is None else min(end + BLANK_BYTES, log.file_bytes)
     while at < last:
         data = opened.pread(min(piece_bytes, last - at), at)
-        found = data.find(_MAGIC)
+        found = find_magic(data, 0)
         while found >= 0:
-            begin = at + found - 4
+            begin = at + found
             if begin >= first and (end is None or begin < end):
                 stored_ms = _store_time(log, opened, file, begin, check_crc=check_crc)
                 if stored_ms is not None:
                     return begin, stored_ms
-            found = data.find(_MAGIC, found + 1)
-        at += max(len(data) - len(_MAGIC) + 1, 1)
+            found = find_magic(data, found + 1)
+        at += max(len(data) - BLANK_BYTES + 1, 1)
     return None
+
+
+def first_store_time(log: ScannedLog, file: LogFile) -> int:
+    """Store time of a file's first record; 0 if there is none. Blocks."""
+    return _store_time(log, log.open_files.get(file.path), file, 0, check_crc=False) or 0
 
 
 def _store_time(log: ScannedLog, opened: File, file: LogFile, begin: int, *, check_crc: bool) -> int | None:
@@ -242,27 +284,12 @@ def _store_time(log: ScannedLog, opened: File, file: LogFile, begin: int, *, che
     head = opened.pread(BLANK_BYTES, begin)
     if len(head) < BLANK_BYTES:
         return None
-    (total, _) = _sizes_at(head)
-    if not RECORD_BYTES_MIN <= total <= log.file_bytes - begin:
+    total, magic = sizes_at(head)
+    if magic != MESSAGE_MAGIC or not RECORD_BYTES_MIN <= total <= log.file_bytes - begin:
         return None
     data = opened.pread(total, begin)
     try:
         record = scan_record(data, 0, len(data), check_crc=check_crc)
     except ProtocolError:
         return None
-    return record[6] if record is not None and record[4] == file.start + begin else None
-
-
-def first_store_time(log: ScannedLog, file: LogFile) -> int:
-    """Store time of a file's first record; 0 if there is none. Blocks."""
-    opened = log.open_files.get(file.path)
-    head = opened.pread(RECORD_BYTES_MIN, 0)
-    total, magic = _sizes_at(head)
-    if magic != MESSAGE_MAGIC or not RECORD_BYTES_MIN <= total <= log.file_bytes:
-        return 0
-    data = opened.pread(total, 0)
-    try:
-        record = scan_record(data, 0, len(data), check_crc=False)
-    except ProtocolError:
-        return 0
-    return 0 if record is None else record[6]
+    return record.store_ms if record is not None and record.log_offset == file.start + begin else None

@@ -9,7 +9,7 @@ import msgspec
 from skyrocketmq.errors import ProtocolError
 from skyrocketmq.model.offsets import LogOffset, QueueOffset
 from skyrocketmq.store.statuses import PutStatus
-from skyrocketmq.wire.records import HEADS, scan_record
+from skyrocketmq.wire.records import body_of, read_head, scan_record
 
 __all__ = ["NewMessage", "PutResult", "read_stored"]
 
@@ -51,20 +51,18 @@ def read_stored(record: bytes | memoryview, *, check_crc: bool = True) -> tuple[
     scanned = scan_record(record, 0, len(record), check_crc=check_crc)
     if scanned is None:
         raise ProtocolError("its place in the log is the end of a file")
-    _, topic, queue_id, queue_offset, log_offset, sys_flag, _, prepared, properties = scanned
-    head = HEADS[(sys_flag >> 4) & 3]
-    _, _, _, _, flag, _, _, _, born_ms, born_host, _, store_host, reconsumed, _, body_bytes = head.unpack_from(record)
+    head = read_head(record)
     message = NewMessage(
-        topic=topic.decode("utf-8", "replace"),
-        queue_id=queue_id,
-        body=bytes(record[head.size : head.size + body_bytes]),
-        properties=properties,
-        born_timestamp=born_ms,
-        born_host=born_host,
-        flag=flag,
-        sys_flag=sys_flag,
-        reconsume_times=reconsumed,
-        prepared_transaction_offset=prepared,
-        store_host=store_host,
+        topic=scanned.topic.decode("utf-8", "replace"),
+        queue_id=head.queue_id,
+        body=body_of(record),
+        properties=scanned.properties,
+        born_timestamp=head.born_ms,
+        born_host=head.born_host,
+        flag=head.flag,
+        sys_flag=head.sys_flag,
+        reconsume_times=head.reconsumed,
+        prepared_transaction_offset=head.prepared_offset,
+        store_host=head.store_host,
     )
-    return message, queue_offset, log_offset
+    return message, head.queue_offset, head.log_offset

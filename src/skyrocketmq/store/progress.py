@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from skyrocketmq.wire.records import ScannedRecord
+from skyrocketmq.store.log_scan import Stretch
 
 __all__ = ["Progress", "told"]
 
@@ -15,13 +15,14 @@ Progress = Callable[[int, int], object]
 
 
 def told(
-    records: Iterator[ScannedRecord], progress: Progress, *, begin: int, end: int, every: int = PROGRESS_EVERY
-) -> Iterator[ScannedRecord]:
-    """The records, which lie between two log offsets, while `progress` hears where they are."""
+    stretches: Iterator[Stretch], progress: Progress, *, begin: int, end: int, every: int = PROGRESS_EVERY
+) -> Iterator[Stretch]:
+    """The stretches, which lie between two log offsets, while `progress` hears where they are."""
     next_at = begin + every
-    for record in records:
-        yield record
-        if record[4] >= next_at:
-            next_at = record[4] + every
-            progress(record[4] - begin, end - begin)
+    for stretch in stretches:
+        yield stretch
+        done_at = stretch.log_offset + stretch.end - stretch.at
+        if done_at >= next_at:
+            next_at = done_at + every
+            progress(done_at - begin, end - begin)
     progress(end - begin, end - begin)

@@ -24,21 +24,20 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from skyrocketmq.errors import IllegalArgument
-from skyrocketmq.model.flags import is_dispatched_to_queues
+from skyrocketmq.hot.log_records import QueueRun
 from skyrocketmq.ports import Disk
 from skyrocketmq.store.checkpoint import CheckpointTimes
 from skyrocketmq.store.commit_log import NEVER, CommitLog
-from skyrocketmq.store.consume_queue import ConsumeQueue
+from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, ConsumeQueue
 from skyrocketmq.store.consume_queues import ConsumeQueues
 from skyrocketmq.store.cut_aside import CutAside
 from skyrocketmq.store.dispatch import Dispatcher
 from skyrocketmq.store.index import Index
 from skyrocketmq.store.log_end import LogEnd
-from skyrocketmq.store.log_scan import LogScan, first_store_time
+from skyrocketmq.store.log_scan import LogScan, Stretch, first_store_time
 from skyrocketmq.store.progress import Progress, told
 from skyrocketmq.store.rebuild_note import Rebuilding, RebuildNote
 from skyrocketmq.store.snapshot import Snapshot
-from skyrocketmq.wire.records import ScannedRecord
 
 __all__ = ["Recovered", "Recovery", "RecoveryWishes", "start_by_time"]
 
@@ -272,18 +271,21 @@ class Recovery:
             ends_with_record=self._log_end.is_copy,
         )
         dispatcher.gapped |= self._lost
-        for record in self._told(scan, start, self._log.file_starts[-1] + self._log.file_bytes):
-            to_queues, to_index = record[4] >= queues_from, record[4] >= index_from
-            if to_queues or to_index:
-                dispatcher.dispatch(record, to_queues=to_queues, to_index=to_index)
+        last = self._log.file_starts[-1] + self._log.file_bytes
+        for stretch in self._told(scan.stretches(queues_from, index_from), start, last):
+            to_queues, to_index = stretch.log_offset >= queues_from, stretch.log_offset >= index_from
+            entries = dispatcher.derive(stretch.data, stretch.at, stretch.end)
+            dispatcher.dispatch(entries.runs if to_queues else (), entries.keys if to_index else b"")
+            self._report.dispatched += entries.record_count if to_queues or to_index else 0
             if not to_queues:
-                self._miss(record)
-            self._report.newest_ms = record[6]
+                for run in entries.runs:
+                    self._miss(run)
+            self._report.newest_ms = entries.last_store_ms
         dispatcher.finish()
         self._lost |= dispatcher.gapped
         report = self._report
         report.end, report.scanned_from = scan.end, start
-        report.dispatched, report.bad_records = dispatcher.count, scan.bad_count
+        report.bad_records = scan.bad_count
         # Only a store that this program closed itself is known to have nothing but zeros behind its end.
         is_known_end = self._is_clean and self._snapshot is not None and scan.end == start
         if not is_known_end:
@@ -292,14 +294,13 @@ class Recovery:
         if self._index is not None and not self._is_index_lost:
             self._index.cut(scan.end)
 
-    def _miss(self, record: ScannedRecord) -> None:
-        """Notice a queue that should have this message and does not reach so far."""
-        total, topic, queue_id, offset, log_offset, sys_flag, _, _, _ = record
-        if queue_id < 0 or not is_dispatched_to_queues(sys_flag):
-            return
-        queue = self._queues.find(topic.decode("utf-8", "replace"), queue_id)
-        if queue is None or (queue.max_offset <= offset and queue.log_end() < log_offset + total):
-            self._lose(topic.decode("utf-8", "replace"), queue_id)
+    def _miss(self, run: QueueRun) -> None:
+        """Notice a queue that should have these messages and does not reach as far as the last of them."""
+        topic = run.topic.decode("utf-8", "replace")
+        log_offset, total, _ = CELL.unpack(run.cells[-CELL_BYTES:])
+        queue = self._queues.find(topic, run.queue_id)
+        if queue is None or (queue.max_offset < run.end and queue.log_end() < log_offset + total):
+            self._lose(topic, run.queue_id)
 
     def _lose(self, topic: str, queue_id: int) -> None:
         try:
@@ -334,8 +335,10 @@ class Recovery:
         lost = {(queue.topic.encode(), queue.queue_id) for queue in self._lost}
         end = self._report.end
         scan = LogScan(self._log, self._log.min_offset, check_crc=self._check_crc, trusted_end=end, stop=end)
-        for record in self._told(scan, int(self._log.min_offset), end):
-            dispatcher.dispatch(record, to_queues=(record[1], record[2]) in lost, to_index=self._is_index_lost)
+        for stretch in self._told(scan.stretches(), int(self._log.min_offset), end):
+            entries = dispatcher.derive(stretch.data, stretch.at, stretch.end)
+            runs = [run for run in entries.runs if (run.topic, run.queue_id) in lost]
+            dispatcher.dispatch(runs, entries.keys if self._is_index_lost else b"")
         for queue, end in ends.items():
             if queue.max_offset < end:  # its newest messages are gone; groups have come so far all the same
                 queue.fill_up_to(end)
@@ -364,10 +367,10 @@ class Recovery:
         vouched = self._snapshot.queue_end(*key) if self._snapshot is not None else 0
         return max(noted, vouched, self._own_ends.get(queue, 0))
 
-    def _told(self, scan: LogScan, begin: int, end: int) -> Iterator[ScannedRecord]:
-        """The records; a tool that asked for it hears how far they are."""
+    def _told(self, stretches: Iterator[Stretch], begin: int, end: int) -> Iterator[Stretch]:
+        """The stretches; a tool that asked for it hears how far they are."""
         progress = self._wishes.progress
-        return scan.records() if progress is None else told(scan.records(), progress, begin=begin, end=end)
+        return stretches if progress is None else told(stretches, progress, begin=begin, end=end)
 
     def _dispatcher(self, *, is_complete: bool) -> Dispatcher:
         return Dispatcher(

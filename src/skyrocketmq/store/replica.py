@@ -12,25 +12,29 @@ ends. A record that cannot be read, since the master's log is damaged, is steppe
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from struct import Struct
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from skyrocketmq.errors import FlushFailed, ProtocolError, StoreError
+from skyrocketmq.hot import check_records
+from skyrocketmq.hot.log_records import QueueRun
 from skyrocketmq.ports import Disk
 from skyrocketmq.store.batch import Arrival
-from skyrocketmq.store.consume_queue import ConsumeQueue
+from skyrocketmq.store.consume_queue import CELL, ConsumeQueue
 from skyrocketmq.store.dispatch import Dispatcher
 from skyrocketmq.store.message_store import MessageStore
 from skyrocketmq.store.statuses import RunningFlag
 from skyrocketmq.wire.records import (
-    BLANK,
     BLANK_BYTES,
     BLANK_MAGIC,
     MESSAGE_MAGIC,
     RECORD_BYTES_MIN,
-    ScannedRecord,
+    find_magic,
+    log_offset_of,
+    properties_of,
     scan_record,
+    sizes_at,
+    store_time_of,
 )
 
 __all__ = ["LogCopy", "NotContinuous"]
@@ -39,11 +43,6 @@ logger = logging.getLogger(__name__)
 
 # As long as one of these is set, a copy would grow without its queues, or without being durable one day.
 _STOPPING: Final = RunningFlag.CLOSED | RunningFlag.FLUSH_FAILED | RunningFlag.QUEUE_WRITE_ERROR
-_MAGIC: Final = MESSAGE_MAGIC.to_bytes(4, "big")
-_MAGIC_AT: Final = 4  # within a record
-_LOG_OFFSET_AT: Final = 28
-_OFFSET: Final = Struct(">q")
-_sizes_at = BLANK.unpack_from
 
 
 class NotContinuous(StoreError):
@@ -62,7 +61,7 @@ class LogCopy:
     ) -> None:
         """`on_new_queue` is called with topic and queue id when a message comes of a queue that none came of before."""
         self._on_new_queue = on_new_queue
-        self._known: set[tuple[bytes, int]] = set()
+        self._known: set[ConsumeQueue] = set()
         self._store = store
         self._log = store.log
         self._newest: int | None = None  # where the last record begins that was dispatched by this object
@@ -136,26 +135,21 @@ class LogCopy:
         Pulls that wait for one of the messages are answered.
         """
         log, store = self._log, self._store
-        records: list[ScannedRecord] = []
+        arrivals: list[Arrival] = []
         try:
-            while log.unfinished_bytes:
-                before = log.unfinished_bytes
-                self._dispatch_file(records)
-                if log.unfinished_bytes == before:
-                    break
+            while log.unfinished_bytes and self._dispatch_file(arrivals):
+                pass
             self._dispatcher.put_keys()  # cells are written out by the upkeep, as those of a master
         except (StoreError, OSError):
             store.state.raise_flag(RunningFlag.QUEUE_WRITE_ERROR)  # lowered by the upkeep, once they can be written
             raise
         finally:
-            if records:
-                self._newest = records[-1][4]
-                store.writer.newest_ms = records[-1][6]
-                self._tell(records)
+            if arrivals:
+                store.on_arrival(arrivals)
 
-    def _dispatch_file(self, records: list[ScannedRecord]) -> None:
-        """Dispatch the whole records up to the end of the file in which the first of them lies."""
-        log, dispatch = self._log, self._dispatcher.dispatch
+    def _dispatch_file(self, arrivals: list[Arrival]) -> bool:
+        """Dispatch the whole records of the file in which the first of them lies; True if all of it is done."""
+        log = self._log
         begin = int(log.whole_offset)
         file_end = log.next_file_start(begin)
         end = min(int(log.max_offset), file_end)
@@ -163,25 +157,43 @@ class LogCopy:
         at, length, file_length = 0, end - begin, file_end - begin
         try:
             while length - at >= BLANK_BYTES:
-                total, magic = _sizes_at(data, at)
-                if magic == MESSAGE_MAGIC and RECORD_BYTES_MIN <= total <= file_length - at:
-                    if length - at < total:
-                        break  # the rest is yet to come
-                    record = self._scan(data, at, at + total, begin + at)
-                    if record is not None:
-                        dispatch(record, to_queues=True, to_index=True)
-                        records.append(record)
+                good_end = check_records(data, at, length, log_offset=begin + at)
+                if good_end > at:
+                    arrivals += self._dispatch(data, at, good_end)
+                    at = good_end
+                    continue
+                total, magic = sizes_at(data, at)
+                is_record = magic == MESSAGE_MAGIC and RECORD_BYTES_MIN <= total <= file_length - at
+                is_blank = magic == BLANK_MAGIC and total == file_length - at
+                if (is_record or is_blank) and length - at < total:
+                    break  # the rest is yet to come
+                if is_record:
+                    _report_bad(data, at, at + total, begin + at)
+                if is_record or is_blank:
                     at += total
-                elif magic == BLANK_MAGIC and total == file_length - at:
-                    if length - at < total:
-                        break
-                    at += total
-                else:
-                    at = self._step_over(data, at, begin)
-                    if length - at < RECORD_BYTES_MIN:
-                        break
-        finally:  # also where the disk refused: the record at which it did is dispatched again
+                    continue
+                at = self._step_over(data, at, begin)
+                if length - at < RECORD_BYTES_MIN:
+                    break
+        finally:  # also where the disk refused: the records at which it did are dispatched again
             log.unfinished_bytes = int(log.max_offset) - begin - at
+        return at == file_length
+
+    def _dispatch(self, data: bytes | memoryview, at: int, end: int) -> list[Arrival]:
+        """Dispatch records that are whole; returns those that somebody waits for."""
+        entries = self._dispatcher.derive(data, at, end)
+        queues = self._dispatcher.dispatch(entries.runs, entries.keys)
+        self._newest = entries.last_offset
+        self._store.writer.newest_ms = entries.last_store_ms
+        self._is_damaged = False
+        arrivals: list[Arrival] = []
+        for run, queue in zip(entries.runs, queues, strict=True):
+            if queue not in self._known:
+                self._known.add(queue)
+                self._on_new_queue(queue.topic, queue.queue_id)
+            if queue.is_watched:
+                arrivals += _arrivals(run, queue, data[at:end])
+        return arrivals
 
     def _read(self, begin: int, end: int) -> bytes | memoryview:
         """What was copied lately is in memory; only after a long refusal of the disk it may not be."""
@@ -192,60 +204,21 @@ class LogCopy:
         cold = self._log.cold_range(begin, end - begin)
         return cold.files.get(cold.path).pread(cold.length, cold.position)
 
-    def _scan(self, data: bytes | memoryview, at: int, end: int, log_offset: int) -> ScannedRecord | None:
-        try:
-            record = scan_record(data, at, end, check_crc=False)
-        except ProtocolError as error:
-            logger.error("bad record in the master's log", extra={"log_offset": log_offset, "error": str(error)})
-            return None
-        if record is None or record[4] != log_offset:
-            logger.error("misplaced record in the master's log", extra={"log_offset": log_offset})
-            return None
-        return record
-
     def _step_over(self, data: bytes | memoryview, at: int, begin: int) -> int:
         """Where to go on behind bytes that are no record: at the next record that says it stands just there."""
         if not self._is_damaged:
             logger.error("the master's log is damaged, looking for its next record", extra={"log_offset": begin + at})
         self._is_damaged = True
-        rest = bytes(data[at + 1 :])
-        found = rest.find(_MAGIC)
-        while found >= 0:
-            candidate = at + 1 + found - _MAGIC_AT
-            if candidate > at and candidate + RECORD_BYTES_MIN <= len(data):
-                (says,) = _OFFSET.unpack_from(data, candidate + _LOG_OFFSET_AT)
-                if says == begin + candidate:
-                    return candidate
-            found = rest.find(_MAGIC, found + 1)
+        rest = bytes(data)
+        candidate = find_magic(rest, at + 1)
+        while 0 <= candidate <= len(rest) - RECORD_BYTES_MIN:
+            if log_offset_of(rest, candidate) == begin + candidate:
+                return candidate
+            candidate = find_magic(rest, candidate + 1)
         # A record may begin in the last bytes, and its place be yet to come; unless the file ends here.
         if (begin + len(data)) % self._log.file_bytes == 0:
             return len(data)
         return max(at, len(data) - RECORD_BYTES_MIN + 1)
-
-    def _tell(self, records: Sequence[ScannedRecord]) -> None:
-        """Wake whoever waits for messages at one of the queues; tell of queues that are new."""
-        watched: dict[tuple[bytes, int], ConsumeQueue | None] = {}
-        arrivals: list[Arrival] = []
-        for _, topic_name, queue_id, offset, _, _, store_ms, _, properties in records:
-            place = (topic_name, queue_id)
-            if place not in watched:
-                watched[place] = self._find_watched(topic_name, queue_id)
-            queue = watched[place]
-            cell = None if queue is None else queue.read_cell(offset)
-            if queue is not None and cell is not None:
-                arrivals.append(Arrival(queue.topic, queue_id, offset + 1, cell[2], store_ms, properties))
-        self._is_damaged = False
-        if arrivals:
-            self._store.on_arrival(arrivals)
-
-    def _find_watched(self, topic_name: bytes, queue_id: int) -> ConsumeQueue | None:
-        """The queue, if somebody waits at it."""
-        topic = topic_name.decode("utf-8", "replace")
-        if (topic_name, queue_id) not in self._known:
-            self._known.add((topic_name, queue_id))
-            self._on_new_queue(topic, queue_id)
-        queue = self._store.queues.find(topic, queue_id)
-        return queue if queue is not None and queue.is_watched else None
 
     async def drop_unfinished(self) -> None:
         """Drop the beginning of a record whose rest has not come; the next connection brings it whole.
@@ -281,3 +254,23 @@ class LogCopy:
             except (StoreError, OSError) as error:  # the checkpoint that is about to be written does as well
                 logger.warning("what stays of a copy has no voucher", extra={"error": str(error)})
         self._log.drop_unfinished()
+
+
+def _arrivals(run: QueueRun, queue: ConsumeQueue, data: bytes | memoryview) -> Iterator[Arrival]:
+    """The messages of a run, whose records are in the data, for those who wait for them."""
+    begin = log_offset_of(data)
+    for offset, (log_offset, _, _) in enumerate(CELL.iter_unpack(run.cells), run.queue_offset):
+        if (cell := queue.read_cell(offset)) is not None:
+            record = data[log_offset - begin :]
+            yield Arrival(
+                queue.topic, queue.queue_id, offset + 1, cell[2], store_time_of(record), properties_of(record)
+            )
+
+
+def _report_bad(data: bytes | memoryview, at: int, end: int, log_offset: int) -> None:
+    """Say why this record of the master's, which is there to its end, is not dispatched."""
+    try:
+        scan_record(data, at, end, check_crc=False)
+        logger.error("misplaced record in the master's log", extra={"log_offset": log_offset})
+    except ProtocolError as error:
+        logger.error("bad record in the master's log", extra={"log_offset": log_offset, "error": str(error)})

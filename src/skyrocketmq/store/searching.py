@@ -12,10 +12,9 @@ needs it (`record_at`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from struct import Struct
 from typing import Final
 
-from skyrocketmq.model.flags import BORN_HOST_V6
+from skyrocketmq.hot.layout import RECORD_TOPIC_LENGTH_BYTES
 from skyrocketmq.store.cold_reads import ColdRange, Steps
 from skyrocketmq.store.commit_log import CommitLog
 from skyrocketmq.store.consume_queue import CELL, CELL_BYTES, FILLER_SIZE, ConsumeQueue
@@ -23,17 +22,22 @@ from skyrocketmq.store.consume_queues import ConsumeQueues
 from skyrocketmq.store.index import Index
 from skyrocketmq.store.intact import is_intact
 from skyrocketmq.store.reading import Buffer, read_record
-from skyrocketmq.wire.records import HEADS, MESSAGE_MAGIC, RECORD_BYTES_MIN
+from skyrocketmq.wire.records import (
+    MESSAGE_MAGIC,
+    RECORD_BYTES_MIN,
+    RecordHead,
+    head_bytes_of,
+    log_offset_of,
+    read_head,
+    sizes_at,
+    store_time_of,
+    sys_flag_of,
+)
 
 __all__ = ["QueryResult", "message_at", "offset_by_time", "query", "record_at", "store_time_at"]
 
 QUERY_ROUNDS: Final = 3
 QUERY_BYTES_MAX: Final = 8 << 20  # of an answer: half of what a frame may hold
-_HEAD: Final = Struct(">iI4xi4xqqi")  # | total | magic | . | queue id | . | queue offset | log offset | system flag |
-_STORE_TIME_AT: Final = 56
-_STORE_TIME_BYTES: Final = 76  # the head up to the store time, wherever it stands
-_time_at = Struct(">q").unpack_from
-_length_at = Struct(">i").unpack_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,32 +54,33 @@ def message_at(log: CommitLog, queues: ConsumeQueues, position: int) -> Steps[Bu
 
     Nothing but its head and its topic are read before its queue has confirmed place and size.
     """
-    head = yield from read_record(log, position, RECORD_BYTES_MIN)
+    start = yield from read_record(log, position, RECORD_BYTES_MIN)
+    head = None
+    if start is not None:
+        head = yield from read_record(log, position, head_bytes_of(sys_flag_of(start)))
     if head is None:
         return None
-    total, _, queue_id, queue_offset, _, sys_flag = _HEAD.unpack_from(head)
-    topic = yield from _topic_at(log, position, sys_flag)
-    queue = None if topic is None else queues.find(topic, queue_id)
-    if queue is None or not queue.first_offset <= queue_offset < queue.max_offset:
+    said = read_head(head)
+    topic = yield from _topic_at(log, position, said)
+    queue = None if topic is None else queues.find(topic, said.queue_id)
+    if queue is None or not queue.first_offset <= said.queue_offset < queue.max_offset:
         return None
-    cell = yield from queue.read_cells(queue_offset, 1)
-    if len(cell) < CELL_BYTES or CELL.unpack(cell)[:2] != (position, total):
+    cell = yield from queue.read_cells(said.queue_offset, 1)
+    if len(cell) < CELL_BYTES or CELL.unpack(cell)[:2] != (position, said.total_bytes):
         return None
     record = yield from record_at(log, position)
     return record
 
 
-def _topic_at(log: CommitLog, position: int, sys_flag: int) -> Steps[str | None]:
-    """What stands where a record that begins here, with this system flag, would have its topic."""
-    body_at = position + HEADS[(sys_flag >> 4) & 3].size
-    length = yield from read_record(log, body_at - 4, 4)
-    if length is None or _length_at(length)[0] < 0:
+def _topic_at(log: CommitLog, position: int, head: RecordHead) -> Steps[str | None]:
+    """What stands where a record that begins here, with this head, would have its topic."""
+    if head.body_bytes < 0:
         return None
-    topic_at = body_at + _length_at(length)[0]
-    size = yield from read_record(log, topic_at, 1)
+    length_at = position + head_bytes_of(head.sys_flag) + head.body_bytes
+    size = yield from read_record(log, length_at, RECORD_TOPIC_LENGTH_BYTES)
     if size is None or size[0] == 0:
         return None
-    name = yield from read_record(log, topic_at + 1, size[0])
+    name = yield from read_record(log, length_at + RECORD_TOPIC_LENGTH_BYTES, size[0])
     return None if name is None else bytes(name).decode("utf-8", "replace")
 
 
@@ -84,8 +89,8 @@ def record_at(log: CommitLog, position: int) -> Steps[Buffer | None]:
     head = yield from read_record(log, position, RECORD_BYTES_MIN)
     if head is None:
         return None
-    total, magic, _, _, log_offset, _ = _HEAD.unpack_from(head)
-    if magic != MESSAGE_MAGIC or log_offset != position or total < RECORD_BYTES_MIN:
+    total, magic = sizes_at(head)
+    if magic != MESSAGE_MAGIC or log_offset_of(head) != position or total < RECORD_BYTES_MIN:
         return None
     record = yield from read_record(log, position, total)
     if record is not None and position < log.own_from and not is_intact(record, 0, total, position):
@@ -96,14 +101,8 @@ def record_at(log: CommitLog, position: int) -> Steps[Buffer | None]:
 
 def store_time_at(log: CommitLog, position: int) -> Steps[int]:
     """Store time of the record at this log offset; -1 if it is not kept."""
-    head = yield from read_record(log, position, _STORE_TIME_BYTES)
-    if head is None:
-        return -1
-    _, magic, _, _, _, sys_flag = _HEAD.unpack_from(head)
-    if magic != MESSAGE_MAGIC:
-        return -1
-    store_ms: int = _time_at(head, _STORE_TIME_AT + (12 if sys_flag & BORN_HOST_V6 else 0))[0]
-    return store_ms
+    head = yield from read_record(log, position, RECORD_BYTES_MIN)
+    return -1 if head is None or sizes_at(head)[1] != MESSAGE_MAGIC else store_time_of(head)
 
 
 def queue_store_time(log: CommitLog, queue: ConsumeQueue, offset: int) -> Steps[int]:

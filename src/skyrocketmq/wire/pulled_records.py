@@ -12,24 +12,21 @@ the next compressed one ends the reading: the reader takes what it has, and asks
 from __future__ import annotations
 
 from collections.abc import Callable
-from struct import Struct
 from typing import Final
 
 from skyrocketmq.errors import ProtocolError
 from skyrocketmq.hot import read_pulled, split_records
-from skyrocketmq.hot.layout import RECORD_BYTES_MIN, RECORD_MAGIC, RECORD_SYS_FLAG_AT
+from skyrocketmq.hot.layout import RECORD_BYTES_MIN, RECORD_MAGIC
 from skyrocketmq.model.flags import BODY_COMPRESSED
 from skyrocketmq.model.message import MessageView
 from skyrocketmq.model.tables import MessageQueue
 from skyrocketmq.wire.properties import decode_properties
-from skyrocketmq.wire.records import decode_record, record_queue_offset
+from skyrocketmq.wire.records import decode_record, queue_offset_of, sizes_at, sys_flag_of
 
 __all__ = ["PulledRecords"]
 
 INFLATED_TOGETHER_MAX: Final = 67_108_864  # bytes of bodies: four of the largest that are inflated at all
 
-_start = Struct(">iI").unpack_from  # | total | magic |
-_sys_flag = Struct(">i").unpack_from
 _view: Final[Callable[..., MessageView]] = MessageView  # with the text of the properties in the place of the dict
 
 
@@ -63,12 +60,12 @@ class PulledRecords:
             messages += [_view(*row) for row in rows]
             if at == stop:
                 break
-            total, magic = _start(data, at) if stop - at >= RECORD_BYTES_MIN else (0, 0)
+            total, magic = sizes_at(data, at) if stop - at >= RECORD_BYTES_MIN else (0, 0)
             if magic != RECORD_MAGIC or not RECORD_BYTES_MIN <= total <= stop - at:
                 split_records(data, at)  # raises
-            sys_flag = _sys_flag(data, at + RECORD_SYS_FLAG_AT)[0]
-            if not self._read_uncommon(messages, data, at, at + total, is_compressed=bool(sys_flag & BODY_COMPRESSED)):
-                return messages, record_queue_offset(data, at)
+            is_compressed = bool(sys_flag_of(data, at) & BODY_COMPRESSED)
+            if not self._read_uncommon(messages, data, at, at + total, is_compressed=is_compressed):
+                return messages, queue_offset_of(data, at)
             at += total
         return messages, None
 

@@ -1,25 +1,47 @@
-"""Messages as records: the layout shared by commit log, pull answers and replication.
+"""Messages as records: what commit log, pull answers and replication have in common. `hot.layout` draws a record.
 
-    | total 4 | magic 4 | body crc 4 | queue id 4 | flag 4 | queue offset 8 | log offset 8 | system flag 4 |
-    | born time 8 | born host 8 or 20 | store time 8 | store host 8 or 20 | reconsumed 4 | prepared offset 8 |
-    | body length 4 | body | topic length 1 | topic | properties length 2 | properties |
-
-A hot module: every message stored, recovered or pulled passes here, so it deals in tuples and bound methods of
-compiled structs instead of objects, and repeats a few lines rather than call a function for them.
+Whether a record is whole is for `scan_record` to say. The readers of single fields (`store_time_of`, `body_of` and so
+on) take a record that was found whole before.
 
 Rule 1: the length fields decide where a record ends, and the total must agree; nothing else is believed.
 Rule 2: bytes that are no record raise `ProtocolError`, whatever they are. A blank record (the filler at the end of a
 log file) is no error: `scan_record` answers None, and the reader goes on at the next file.
 Rule 3: bodies are stored as the producer sent them; only `decode_record` inflates, within a limit.
+Rule 4: nobody else takes records apart: all other modules get fields by the functions here.
 """
 
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skyrocketmq.errors import IllegalArgument, ProtocolError
-from skyrocketmq.hot import split_records
+from skyrocketmq.hot import scan_record, split_records
+from skyrocketmq.hot.layout import (
+    BLANK_BYTES,
+    BLANK_FORMAT,
+    BLANK_MAGIC,
+    RECORD_BORN_IPV6,
+    RECORD_BYTES_MIN,
+    RECORD_HEAD_FORMATS,
+    RECORD_HOST_BYTES,
+    RECORD_HOST_BYTES_IPV6,
+    RECORD_HOSTS_MASK,
+    RECORD_HOSTS_SHIFT,
+    RECORD_IPV6_BYTES,
+    RECORD_LOG_OFFSET_AT,
+    RECORD_MAGIC_AT,
+    RECORD_PROPERTIES_LENGTH_BYTES,
+    RECORD_QUEUE_OFFSET_AT,
+    RECORD_STORE_IPV6,
+    RECORD_STORE_TIME_AT,
+    RECORD_SYS_FLAG_AT,
+    RECORD_TOPIC_LENGTH_BYTES,
+)
+from skyrocketmq.hot.layout import RECORD_HEAD_BYTES as HEAD_BYTES
+from skyrocketmq.hot.layout import RECORD_MAGIC as MESSAGE_MAGIC
+from skyrocketmq.hot.layout import RECORD_TOPIC_BYTES_MAX as TOPIC_BYTES_MAX
+from skyrocketmq.hot.log_records import ScannedRecord
 from skyrocketmq.model.flags import BODY_COMPRESSED
 from skyrocketmq.model.message import MessageView
 from skyrocketmq.model.offsets import LogOffset, QueueOffset
@@ -31,42 +53,62 @@ from skyrocketmq.wire.properties import PROPERTIES_BYTES_MAX, decode_properties
 if TYPE_CHECKING:
     from skyrocketmq.wire.java import ReadableData
 
-MESSAGE_MAGIC: Final = 0xDAA320A7
-BLANK_MAGIC: Final = 0xCBD43194
-BLANK: Final = Struct(">iI")  # | space left in the file 4 | magic 4 |
-BLANK_BYTES: Final = 8
-TOPIC_BYTES_MAX: Final = 127  # the length field is a signed byte
+__all__ = [
+    "BLANK_BYTES",
+    "BLANK_MAGIC",
+    "HEADS",
+    "HEAD_BYTES",
+    "MESSAGE_MAGIC",
+    "RECORD_BYTES_MIN",
+    "TOPIC_BYTES_MAX",
+    "RecordHead",
+    "ScannedRecord",
+    "body_of",
+    "decode_record",
+    "decode_records",
+    "encode_blank",
+    "encode_record",
+    "encode_tail",
+    "find_magic",
+    "head_bytes_of",
+    "log_offset_of",
+    "pack_head",
+    "properties_of",
+    "queue_offset_of",
+    "read_head",
+    "record_bytes",
+    "scan_record",
+    "sizes_at",
+    "store_time_of",
+    "sys_flag_of",
+    "topic_of",
+]
+
+BLANK: Final = Struct(BLANK_FORMAT)
 INFLATED_BYTES_TOTAL_MAX: Final = 268_435_456  # of one answer: 32 messages of twice the usual limit, inflated
 
-# One layout for each pair of host sizes, found by bits 4 and 5 of the system flag: (flag >> 4) & 3.
-HEADS: Final = tuple(Struct(f">iIIiiqqiq{born}sq{store}siqi") for store in (8, 20) for born in (8, 20))
+# One layout for each pair of host sizes, found by `head_of`.
+HEADS: Final = tuple(Struct(text) for text in RECORD_HEAD_FORMATS)
 HEAD: Final = HEADS[0]  # both hosts IPv4, by far the most common
-HEAD_BYTES: Final = 88
 pack_head: Final = HEAD.pack
 """The first 88 bytes of a record with IPv4 hosts, everything before its body: total size, magic, body crc, queue id,
 flag, queue offset, log offset, system flag, born time, born host (8 bytes), store time, store host (8 bytes),
 reconsume times, prepared transaction offset, body length."""
 
-FIXED_BYTES: Final = tuple(head.size + 3 for head in HEADS)  # all but body, topic and properties; by host bits
-RECORD_BYTES_MIN: Final = 91
-assert [head.size for head in HEADS] == [88, 100, 100, 112]
-assert HEAD.size == HEAD_BYTES
-assert FIXED_BYTES == (91, 103, 103, 115)
 assert BLANK.size == BLANK_BYTES
-
-# What a scan reads of the head: the flag and the born data are stepped over.
-_SCANS: Final = tuple(Struct(f">iIIi4xqqi8x{born}xq{store}x4xqi") for store in (8, 20) for born in (8, 20))
-_scan_v4: Final = _SCANS[0].unpack_from
-_sizes_at: Final = BLANK.unpack_from
+assert HEAD.size == HEAD_BYTES
+assert [head.size - HEAD_BYTES for head in HEADS] == [0, RECORD_IPV6_BYTES, RECORD_IPV6_BYTES, 2 * RECORD_IPV6_BYTES]
+assert RECORD_BYTES_MIN == HEAD_BYTES + RECORD_TOPIC_LENGTH_BYTES + RECORD_PROPERTIES_LENGTH_BYTES
+_MAGIC: Final = MESSAGE_MAGIC.to_bytes(4, "big")
 _topic_length: Final = tuple(bytes((count,)) for count in range(TOPIC_BYTES_MAX + 1))
-
-ScannedRecord: TypeAlias = tuple[int, bytes, int, int, int, int, int, int, bytes]
-"""(total bytes, topic, queue id, queue offset, log offset, system flag, store time ms, prepared offset, properties)"""
+_INT32: Final = Struct(">i")
+_INT64: Final = Struct(">q")
 
 
 def record_bytes(sys_flag: int, *, body_bytes: int, topic_bytes: int, properties_bytes: int) -> int:
     """How long the record will be."""
-    return FIXED_BYTES[(sys_flag >> 4) & 3] + body_bytes + topic_bytes + properties_bytes
+    tail_bytes = RECORD_TOPIC_LENGTH_BYTES + topic_bytes + RECORD_PROPERTIES_LENGTH_BYTES + properties_bytes
+    return head_bytes_of(sys_flag) + body_bytes + tail_bytes
 
 
 def encode_tail(topic: bytes, properties: bytes) -> bytes:
@@ -98,13 +140,13 @@ def encode_record(
 ) -> bytes:
     """One whole record. Hosts are packed (IP and 4-byte port); their sizes must agree with the system flag's bits.
 
-    This is the form for tools, tests and rare messages; the append path of the store calls `pack_head` itself.
+    This is the form for tools, tests and rare messages.
     """
-    hosts = (sys_flag >> 4) & 3
-    assert len(born_host) == (20 if hosts & 1 else 8), "the born host's size contradicts its bit of the system flag"
-    assert len(store_host) == (20 if hosts & 2 else 8), "the store host's size contradicts its bit of the system flag"
+    for what, host, bit in (("born", born_host, RECORD_BORN_IPV6), ("store", store_host, RECORD_STORE_IPV6)):
+        expected = RECORD_HOST_BYTES_IPV6 if sys_flag & bit else RECORD_HOST_BYTES
+        assert len(host) == expected, f"the {what} host's size contradicts its bit of the system flag"
     tail = encode_tail(topic, properties)
-    head = HEADS[hosts]
+    head = _head(sys_flag)
     return b"%b%b%b" % (
         head.pack(
             head.size + len(body) + len(tail),
@@ -134,73 +176,6 @@ def encode_blank(space_bytes: int) -> bytes:
     return BLANK.pack(space_bytes, BLANK_MAGIC)
 
 
-def scan_record(data: ReadableData, at: int, end: int, *, check_crc: bool = True) -> ScannedRecord | None:
-    """Check the record at `at` and give what queues and index need of it; None for a blank record.
-
-    `end` is where the valid data ends at the latest. Raises `ProtocolError` if no whole, consistent record begins here.
-    """
-    if at < 0 or end > len(data) or end - at < RECORD_BYTES_MIN:
-        if 0 <= at <= len(data) - BLANK_BYTES and end - at >= BLANK_BYTES:
-            _check_blank(data, at, end)
-            return None
-        raise ProtocolError(f"{end - at} bytes at {at} are too few for a record")
-    fields = _scan_v4(data, at)
-    total, magic, crc, queue_id, queue_offset, log_offset, sys_flag, store_ms, prepared, body_length = fields
-    if magic != MESSAGE_MAGIC:
-        _check_blank(data, at, end)
-        return None
-    body_at = at + HEAD_BYTES
-    if sys_flag & 0x30:
-        scan = _SCANS[(sys_flag >> 4) & 3]
-        if end - at < scan.size:
-            raise ProtocolError(f"the record at {at} breaks off in its head")
-        _, _, _, _, _, _, _, store_ms, prepared, body_length = scan.unpack_from(data, at)
-        body_at = at + scan.size
-    # Everything is measured against the record's own end before it is touched.
-    record_end = at + total
-    topic_at = body_at + body_length + 1
-    if record_end > end or body_length < 0 or topic_at + 2 > record_end:
-        raise ProtocolError(f"the record at {at} has a body of {body_length} in a total of {total} bytes")
-    topic_end = topic_at + data[topic_at - 1]
-    properties_at = topic_end + 2
-    if properties_at > record_end:
-        raise ProtocolError(f"the record at {at} has a topic that does not fit in its total of {total} bytes")
-    properties_length = (data[topic_end] << 8) | data[topic_end + 1]
-    if (
-        properties_at + properties_length != record_end
-        or properties_length > PROPERTIES_BYTES_MAX
-        or topic_end - topic_at > TOPIC_BYTES_MAX
-    ):
-        raise ProtocolError(f"the record at {at} announces {total} bytes, its parts do not add up to that")
-    if check_crc and body_crc(data[body_at : topic_at - 1]) != crc:
-        raise ProtocolError(f"the body of the record at {at} does not match its checksum {crc:#010x}")
-    return (
-        total,
-        bytes(data[topic_at:topic_end]),
-        queue_id,
-        queue_offset,
-        log_offset,
-        sys_flag,
-        store_ms,
-        prepared,
-        bytes(data[properties_at:record_end]),
-    )
-
-
-def _check_blank(data: ReadableData, at: int, end: int) -> None:
-    total, magic = _sizes_at(data, at)
-    if magic != BLANK_MAGIC:
-        raise ProtocolError(f"no record begins at {at}: its magic code is {magic:#010x}")
-    if not BLANK_BYTES <= total <= end - at:
-        raise ProtocolError(f"the blank record at {at} announces {total} bytes, {end - at} are left")
-
-
-def record_queue_offset(data: ReadableData, at: int) -> int:
-    """Where in its queue the record at `at` lies, whatever else is wrong with it; for the log."""
-    fields = _scan_v4(data, at)
-    return int(fields[4])
-
-
 def decode_record(
     data: ReadableData,
     at: int = 0,
@@ -219,33 +194,28 @@ def decode_record(
     scanned = scan_record(data, at, stop, check_crc=False)
     if scanned is None:
         raise ProtocolError(f"the record at {at} is the blank end of a log file, no message")
-    total, topic_utf8, queue_id, queue_offset, log_offset, sys_flag, store_timestamp, prepared, properties = scanned
-    head = HEADS[(sys_flag >> 4) & 3]
-    _, _, crc, _, flag, _, _, _, born_timestamp, born_host, _, store_host, reconsumed, _, body_length = (
-        head.unpack_from(data, at)
-    )
-    body_at = at + head.size
-    body = bytes(data[body_at : body_at + body_length])
-    if inflate and sys_flag & BODY_COMPRESSED:
-        body = decompress(body, compression_type(sys_flag), bytes_max=body_bytes_max)
-    topic = topic_utf8.decode("utf-8", "replace")
+    head = read_head(data, at)
+    body = body_of(data, at)
+    if inflate and head.sys_flag & BODY_COMPRESSED:
+        body = decompress(body, compression_type(head.sys_flag), bytes_max=body_bytes_max)
+    topic = scanned.topic.decode("utf-8", "replace")
     return MessageView(
         topic=topic,
         body=body,
-        properties=decode_properties(properties),
-        queue=MessageQueue(topic, broker_name, queue_id),
-        queue_offset=QueueOffset(queue_offset),
-        log_offset=LogOffset(log_offset),
-        born_timestamp=born_timestamp,
-        born_host_packed=born_host,
-        store_timestamp=store_timestamp,
-        store_host_packed=store_host,
-        flag=flag,
-        sys_flag=sys_flag,
-        reconsume_times=reconsumed,
-        prepared_transaction_offset=LogOffset(prepared),
-        body_crc=crc,
-        stored_bytes=total,
+        properties=decode_properties(scanned.properties),
+        queue=MessageQueue(topic, broker_name, head.queue_id),
+        queue_offset=QueueOffset(head.queue_offset),
+        log_offset=LogOffset(head.log_offset),
+        born_timestamp=head.born_ms,
+        born_host_packed=head.born_host,
+        store_timestamp=head.store_ms,
+        store_host_packed=head.store_host,
+        flag=head.flag,
+        sys_flag=head.sys_flag,
+        reconsume_times=head.reconsumed,
+        prepared_transaction_offset=LogOffset(head.prepared_offset),
+        body_crc=head.crc,
+        stored_bytes=head.total_bytes,
     )
 
 
@@ -270,3 +240,91 @@ def decode_records(
         left -= len(message.body)
         messages.append(message)
     return messages
+
+
+# ---------------------------------------------------------------------------------------------- fields of whole records
+
+
+class RecordHead(NamedTuple):
+    """Everything before the body."""
+
+    total_bytes: int
+    magic: int
+    crc: int
+    queue_id: int
+    flag: int
+    queue_offset: int
+    log_offset: int
+    sys_flag: int
+    born_ms: int
+    born_host: bytes
+    store_ms: int
+    store_host: bytes
+    reconsumed: int
+    prepared_offset: int
+    body_bytes: int
+
+
+def read_head(data: ReadableData, at: int = 0) -> RecordHead:
+    """The head of the record at `at`."""
+    return RecordHead._make(_head(sys_flag_of(data, at)).unpack_from(data, at))
+
+
+def sizes_at(data: ReadableData, at: int = 0) -> tuple[int, int]:
+    """Total and magic code of what may be a record or a blank one: its first `BLANK_BYTES`."""
+    total, magic = BLANK.unpack_from(data, at)
+    return total, magic
+
+
+def find_magic(data: bytes, at: int) -> int:
+    """Where the first thing begins, from `at` on, that has the magic code of a record; -1 if there is none."""
+    found = data.find(_MAGIC, at + RECORD_MAGIC_AT)
+    return found - RECORD_MAGIC_AT if found >= 0 else -1
+
+
+def head_bytes_of(sys_flag: int) -> int:
+    """Where the body begins in a record with this system flag."""
+    return _head(sys_flag).size
+
+
+def _head(sys_flag: int) -> Struct:
+    return HEADS[sys_flag >> RECORD_HOSTS_SHIFT & RECORD_HOSTS_MASK]
+
+
+def sys_flag_of(data: ReadableData, at: int = 0) -> int:
+    return int(_INT32.unpack_from(data, at + RECORD_SYS_FLAG_AT)[0])
+
+
+def queue_offset_of(data: ReadableData, at: int = 0) -> int:
+    return int(_INT64.unpack_from(data, at + RECORD_QUEUE_OFFSET_AT)[0])
+
+
+def log_offset_of(data: ReadableData, at: int = 0) -> int:
+    return int(_INT64.unpack_from(data, at + RECORD_LOG_OFFSET_AT)[0])
+
+
+def store_time_of(data: ReadableData, at: int = 0) -> int:
+    moved = RECORD_IPV6_BYTES if sys_flag_of(data, at) & RECORD_BORN_IPV6 else 0
+    return int(_INT64.unpack_from(data, at + RECORD_STORE_TIME_AT + moved)[0])
+
+
+def body_of(data: ReadableData, at: int = 0) -> bytes:
+    begin, end = _body_bounds(data, at)
+    return bytes(data[begin:end])
+
+
+def topic_of(data: ReadableData, at: int = 0) -> bytes:
+    _, length_at = _body_bounds(data, at)
+    topic_at = length_at + RECORD_TOPIC_LENGTH_BYTES
+    return bytes(data[topic_at : topic_at + data[length_at]])
+
+
+def properties_of(data: ReadableData, at: int = 0) -> bytes:
+    _, length_at = _body_bounds(data, at)
+    before = RECORD_TOPIC_LENGTH_BYTES + data[length_at] + RECORD_PROPERTIES_LENGTH_BYTES
+    return bytes(data[length_at + before : at + sizes_at(data, at)[0]])
+
+
+def _body_bounds(data: ReadableData, at: int) -> tuple[int, int]:
+    begin = at + head_bytes_of(sys_flag_of(data, at))
+    return begin, begin + int(_INT32.unpack_from(data, begin - _INT32.size)[0])  # its length ends the head

@@ -30,7 +30,7 @@ from skyrocketmq.spark.store_planning import IndexPart, LogPart
 from skyrocketmq.store.consume_queue import CELL_BYTES, FILLER_SIZE
 from skyrocketmq.store.inspection_records import RecordPlaces
 from skyrocketmq.store.log_scan import LogScan
-from skyrocketmq.wire.records import BLANK, BLANK_BYTES, BLANK_MAGIC, scan_record
+from skyrocketmq.wire.records import BLANK_BYTES, BLANK_MAGIC, scan_record, sizes_at
 
 __all__ = ["AuditPart", "Cells", "Entries", "Found", "QueueFile", "Read", "Rules", "Seen", "read_part"]
 
@@ -148,16 +148,17 @@ def _of_log(part: LogPart, rules: Rules) -> Iterator[Item]:
     with closing(FewFiles([(part.file_start, part.path)], part.file_bytes)) as files:
         scan = LogScan(files, part.start, check_crc=True, trusted_end=part.end, stop=part.end)
         for number, record in enumerate(scan.records(), start=1):
-            total, topic_bytes, queue_id, offset, log_offset, *_ = record
+            log_offset = record.log_offset
             belongs = places.of(record)
-            topic = topic_bytes.decode("utf-8", "replace") if belongs is None else belongs.topic
+            topic = record.topic.decode("utf-8", "replace")
             seen = read.setdefault(topic, [0, 0])
             seen[0] += 1
-            seen[1] += total
+            seen[1] += record.total_bytes
             if belongs is not None:
                 if belongs.cell is not None:
                     _, size, tags_code = belongs.cell
-                    cells.setdefault((topic, queue_id), []).append((offset, log_offset, size, tags_code))
+                    place = (record.queue_offset, log_offset, size, tags_code)
+                    cells.setdefault((topic, record.queue_id), []).append(place)
                 entries += [(key_hash, log_offset) for key_hash in belongs.key_hashes]
             if number % CHUNK == 0:
                 yield from _flushed(cells, entries, name)
@@ -193,16 +194,17 @@ def _bad_stretch(files: FewFiles, part: LogPart, begin: int, end: int) -> Found:
         return Found("log", name, f"{text} ({_reason(data, error)})", begin, end)
     if record is None:
         return Found("log", name, text, begin, end)
-    _, topic, queue_id, offset, log_offset, *_ = record
-    if log_offset != begin:
-        return Found("log", name, f"{text} (a record stands here that says it belongs to {log_offset})", begin, end)
+    if record.log_offset != begin:
+        what = f"{text} (a record stands here that says it belongs to {record.log_offset})"
+        return Found("log", name, what, begin, end)
     what = "the body has another checksum than the record says"
-    return Found("log", name, what, begin, end, topic.decode("utf-8", "replace"), queue_id, offset)
+    topic = record.topic.decode("utf-8", "replace")
+    return Found("log", name, what, begin, end, topic, record.queue_id, record.queue_offset)
 
 
 def _reason(data: bytes, error: ProtocolError) -> str:
     if len(data) >= BLANK_BYTES:
-        total, magic = BLANK.unpack_from(data)
+        total, magic = sizes_at(data)
         if magic == BLANK_MAGIC:
             return f"the blank record at the file's end announces {total} bytes"
     return str(error).replace(" at 0", "")

@@ -55,7 +55,7 @@ class ReplicationStream(Stream):
         super().connection_lost(error)
 
     def eof_received(self) -> None:
-        self.abort("closed by the peer")  # whoever hangs up reads no more
+        self.abort("closed by the peer")  # a peer that hangs up reads no more
 
     def data_received(self, data: bytes) -> None:
         if self._stage:

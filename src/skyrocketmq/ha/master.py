@@ -1,4 +1,4 @@
-"""The master's side of replication: whoever is let in is sent the log, from where its own ends, as it grows.
+"""The master's side of replication: sends the log to its slaves, each from where its copy ends, as the log grows.
 
 A hot module: once a slave keeps up, each batch that is stored passes here, as slices of the mapped log in one write.
 
@@ -10,7 +10,7 @@ Rule 3: a connection that carries nothing gets a sign of life now and then. One 
 has taken nothing of what waits for it, is closed. Slaves find their way back by themselves.
 Rule 4: `admission` says who is let in, and whether that still holds. Until then nothing is sent and no report counts,
 and there is little time. The number of slaves is limited, so what they can make the master keep in memory is too.
-Rule 5: whoever has yet to report is a stranger, let in or not, and takes no slave's place. A true slave reports within
+Rule 5: a connection that has yet to report is a stranger and takes no slave's place. A true slave reports within
 seconds; of too many strangers the oldest go.
 Rule 6: at a clean stop a slave that keeps up gets all that there is before its connection ends.
 """

@@ -64,7 +64,7 @@ class SlaveOptions:
 
 
 async def _nothing() -> None:
-    """What is done where nobody has to be asked."""
+    """The default for what is awaited: nothing to do."""
 
 
 class SlaveService:
@@ -73,8 +73,8 @@ class SlaveService:
     `find_master` is awaited now and then while there is no connection: it should end in a call of `set_master`.
     `prepare` is awaited before an empty copy asks for the log, and may raise an `MQError` not to let it. `check` is
     awaited on each new connection before anything is said through it: it raises `NotContinuous` if the master's log is
-    another one, any other `MQError` if that cannot be told now. `on_joined` is called once the log is asked for.
-    Whoever made the copy closes it, after the task has ended.
+    another one, any other `MQError` if it cannot find out. `on_joined` is called once the log is asked for.
+    The owner of the copy closes it, after the task has ended.
     """
 
     def __init__(

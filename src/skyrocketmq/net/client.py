@@ -45,7 +45,7 @@ class _Target:
     def __init__(self, address: Address) -> None:
         self.address = address
         self.connection: Connection | None = None
-        self.attempt: asyncio.Task[None] | None = None  # one at a time, whoever waits for it
+        self.attempt: asyncio.Task[None] | None = None  # one at a time, for all who wait
         self.failure_count = 0  # in a row
         self.next_try_at = 0.0
         self.last_error = ""

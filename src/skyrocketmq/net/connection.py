@@ -66,7 +66,7 @@ class ConnectionSetup(StreamSetup):
 
 
 class Connection(Stream):
-    """One connection: `request`, `oneway` and `send_later` for whoever sends; the rest is for feeds and owners."""
+    """One connection: `request`, `oneway` and `send_later` for senders; the rest is for feeds and owners."""
 
     __slots__ = (
         "_close_if_timeout",
@@ -318,7 +318,7 @@ class Connection(Stream):
         return self._turn_frames <= 0 or self._clock.monotonic() >= self._turn_end_s
 
     def refuse(self, error: ProtocolError) -> None:
-        """Bad bytes stand behind good ones: close once the replies that the feed returns are written."""
+        """Bad bytes follow good ones: close once the replies that the feed returns are written."""
         self._refusal = error
 
     def resolve(self, frame: Frame) -> bool:

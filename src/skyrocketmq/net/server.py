@@ -98,8 +98,8 @@ class Server:
     ) -> Server:
         """Serve an address that is bound, or a host and a port (0 for any). The server owns the address from here on.
 
-        `on_open` and `on_close` are called with each connection. Without `tls`, TLS clients are refused. `watch` is
-        told of buffers that take too long. Servers with the same `places` share the limit of connections. Raises
+        `on_open` and `on_close` are called with each connection. Without `tls`, TLS clients are refused. `watch`
+        hears of buffers that take too long. Servers with the same `places` share the limit of connections. Raises
         `NetError` if the port is taken, `ConfigError` if a TLS file cannot be used.
         """
         options = options or ServerOptions()

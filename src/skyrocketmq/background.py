@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Background:
-    """The periodic tasks of one service. `watch` is told of steps that take too long."""
+    """The periodic tasks of one service. `watch` hears of steps that take too long."""
 
     def __init__(self, clock: Clock, *, watch: LoopWatch | None = None) -> None:
         self._clock = clock

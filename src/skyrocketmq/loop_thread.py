@@ -33,7 +33,7 @@ class LoopThread:
         loop = self._loop
         asyncio.set_event_loop(loop)
         loop.run_forever()
-        # Whoever still waits for something is told that it will not come.
+        # Those who still wait for something hear that it will not come.
         left = asyncio.all_tasks(loop)
         for task in left:
             task.cancel()

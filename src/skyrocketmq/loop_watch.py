@@ -7,7 +7,7 @@ take longer than `limit_s`. This counts and measures those that do, and logs whi
     task = start_task(save(), name="save", watch=watch)
 
 Rule 1: a piece of work is what runs between two waits: a received buffer with its answers, or one step of a task.
-Rule 2: whoever is in time pays two readings of the clock. What a piece of work was is found out after it was late.
+Rule 2: work that is in time costs two readings of the clock. What a piece of work was is found out after it was late.
 Rule 3: the thread's CPU time is read every `CPU_READ_EVERY_S` at most, because a reading is a system call. So the CPU
         time of a late piece may be too high by that much. Where it is far below the wall time, the thread was waiting:
         for another thread of this process, for a busy machine, or for the disk.

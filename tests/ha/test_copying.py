@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
+from skyrocketmq.ha.connection import CLOSING_S
 from skyrocketmq.testing import FaultyDisk
 from skyrocketmq.testing.link import Direction
 from skyrocketmq.wire.replication import encode_piece_head, encode_report
 from tests.broker.house import ROOT
 from tests.broker.requests import TOPIC
-from tests.broker.support import until
 from tests.ha.pair import Pair, open_pair
 
 BODY = b"x" * 900
@@ -20,7 +19,7 @@ BODY = b"x" * 900
 
 async def has_topic(pair: Pair) -> None:
     for slave in pair.slaves:
-        await until(lambda slave=slave: slave.broker.tables.topics.find(TOPIC))  # type: ignore[misc]
+        await pair.until(lambda slave=slave: slave.broker.tables.topics.find(TOPIC))  # type: ignore[misc]
 
 
 async def test_every_slave_gets_what_the_master_stores_and_serves_it() -> None:
@@ -76,11 +75,12 @@ async def test_a_slave_is_back_within_a_second_after_its_master() -> None:
         await pair.master.send_many(100)
         await pair.caught_up()
         await pair.master.stop()
-        await asyncio.sleep(1.2)  # long enough for the pauses between attempts to be at their longest
+        await pair.pass_time(1.2)  # long enough for the pauses between attempts to be at their longest
         dialled = pair.slave.link.dial_count
-        await until(lambda: pair.slave.link.dial_count > dialled)
+        await pair.pass_time(1.0)
+        assert pair.slave.link.dial_count > dialled
         await pair.master.start()
-        await pair.connected()
+        await pair.connected(seconds=1.0)
         await pair.master.send_many(100)
         await pair.caught_up()
         pair.assert_equal()
@@ -109,7 +109,7 @@ async def test_a_master_that_falls_silent_is_left_and_found_again() -> None:
         dialled = pair.slave.link.dial_count
         for connection in pair.slave.link.connections:
             connection.stall()
-        await until(lambda: pair.slave.link.dial_count > dialled)
+        await pair.until(lambda: pair.slave.link.dial_count > dialled)
         await pair.master.send_many(10)
         await pair.caught_up()
         pair.assert_equal()
@@ -121,7 +121,7 @@ async def test_a_slave_that_does_not_read_holds_up_nobody_and_no_memory() -> Non
         pair.slaves[0].link.stall(Direction.IN)
         await pair.master.send_many(8000, body=BODY)
         quick = pair.slaves[1].store.log
-        await until(lambda: quick.whole_offset == pair.master.store.log.max_offset)
+        await pair.until(lambda: quick.whole_offset == pair.master.store.log.max_offset)
         unsent = [connection.transport.get_write_buffer_size() for connection in pair.master.link.connections]
         assert max(unsent) < 3 << 20 < pair.master.store.log.max_offset
         pair.slaves[0].link.release()
@@ -169,14 +169,14 @@ async def test_a_slave_with_files_of_another_size_follows_nobody_and_says_why(ca
         await pair.master.make_topic()
         await pair.master.send_many(2500, body=BODY)
         await pair.add_slave(store={"commit_log_file_bytes": 300_000})
-        await until(lambda: "the master's log does not fit this copy" in caplog.text)
+        await pair.until(lambda: "the master's log does not fit this copy" in caplog.text)
         assert "mappedFileSizeCommitLog" in str([record.__dict__.get("reason") for record in caplog.records])
 
 
 async def test_both_ends_give_signs_of_life_while_nothing_is_stored() -> None:
     async with open_pair() as pair:
         dialled = pair.slave.link.dial_count
-        await asyncio.sleep(2.5)  # longer than either side would wait for a sign
+        await pair.pass_time(5.0)  # longer than either side would wait for a sign
         assert pair.slave.link.dial_count == dialled
         assert len(pair.master.broker.replication.replicas.slaves) == 1
 
@@ -187,7 +187,7 @@ async def test_a_master_that_stops_sends_the_rest_first() -> None:
         await pair.master.send_many(2000, body=BODY)
         end = pair.master.store.log.max_offset
         await pair.master.stop()
-        await until(lambda: pair.slave.store.log.whole_offset == end)
+        await pair.until(lambda: pair.slave.store.log.whole_offset == end)
 
 
 async def test_a_slave_may_have_slaves() -> None:
@@ -199,7 +199,7 @@ async def test_a_slave_may_have_slaves() -> None:
         await last.stop()
         last.settings["store"]["ha_master_address"] = middle.ha_address
         await last.start()
-        await until(lambda: len(middle.broker.replication.replicas.slaves) == 1)
+        await pair.until(lambda: len(middle.broker.replication.replicas.slaves) == 1)
         await pair.master.send_many(200)
         await pair.caught_up()
         pair.assert_equal()
@@ -221,14 +221,14 @@ async def test_a_copy_of_another_log_is_noticed_and_not_continued(caplog: pytest
         await pair.master.stop()
         pair.master.memory = FaultyDisk(directories=[ROOT], clock=pair.master.clock)  # all is lost, and begins anew
         await pair.master.start()
-        await until(lambda: "does not fit this copy" in caplog.text)  # as long as the copy is the longer one
+        await pair.until(lambda: "does not fit this copy" in caplog.text)  # as long as the copy is the longer one
         assert "ends before the newest message" in _refusals(caplog)[-1]
         await pair.master.make_topic()
         await pair.master.send_many(300, body=b"other")
-        await until(lambda: len(_refusals(caplog)) == 2)
+        await pair.until(lambda: len(_refusals(caplog)) == 2)
         assert "have parted" in _refusals(caplog)[-1]
         assert "restart" in _refusals(caplog)[-1]
-        await asyncio.sleep(0.7)
+        await pair.pass_time(0.7)
         assert len(_refusals(caplog)) == 2, "each reason is said once"
         assert not pair.slave.broker.replication.is_following
         assert (await pair.slave.pull_all())[0].body == b"0", "what it has can still be read"
@@ -246,14 +246,14 @@ async def test_a_master_that_stops_does_not_wait_for_a_slave_that_does_not_read(
         await pair.master.send_many(8000, body=BODY)
         connections = list(pair.master.link.connections)
         stopping = asyncio.create_task(pair.master.stop())
-        await asyncio.sleep(0.2)
+        await pair.pass_time(0.2)
         unsent = [
             each.transport.get_write_buffer_size() for each in connections if each in pair.master.link.connections
         ]
         assert max(unsent, default=0) < 3 << 20, "what it lacks stays in the log"
-        started = time.monotonic()
-        await stopping
-        assert time.monotonic() - started < 8
+        started = pair.clock.monotonic()
+        await pair.until(stopping.done)
+        assert pair.clock.monotonic() - started <= CLOSING_S
         pair.slave.link.release()
 
 
@@ -275,7 +275,7 @@ async def test_a_record_that_came_in_part_is_asked_for_again_as_a_whole() -> Non
         fake = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         good, pair.slave.settings["store"]["ha_master_address"] = pair.master.ha_address, fake
         await pair.slave.start()
-        await until(lambda: len(reports) > 2)
+        await pair.until(lambda: len(reports) > 2)
         assert set(reports) == {0}, "its master may be another one by now, with another record there"
         await pair.slave.stop()
         server.close()
@@ -293,7 +293,7 @@ async def test_a_failure_that_nobody_thought_of_is_said_and_is_not_the_end(caplo
         await pair.master.send_many(10)
         good, pair.slave.settings["store"]["ha_master_address"] = pair.master.ha_address, "no..host:10912"
         await pair.slave.start()  # looking up such a name raises what no other does: UnicodeError
-        await until(lambda: caplog.text.count("unexpected failure, going on") == 2)
+        await pair.until(lambda: caplog.text.count("unexpected failure, going on") == 2)
         follower = pair.slave.broker.replication._follower
         assert follower is not None
         follower._set_ha_address(good)
@@ -327,9 +327,9 @@ async def test_slaves_of_a_slave_drop_the_record_that_it_dropped() -> None:
         await middle.start()
         last.settings["store"]["ha_master_address"] = middle.ha_address
         await last.start()
-        await until(lambda: last.store.log.max_offset == len(first) - 50)
+        await pair.until(lambda: last.store.log.max_offset == len(first) - 50)
         closing.set()
-        await until(lambda: last.store.log.whole_offset == len(first))
+        await pair.until(lambda: last.store.log.whole_offset == len(first))
         assert last.log_bytes() == middle.log_bytes() == second
         await middle.stop()
         server.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from skyrocketmq.config import BrokerRole, FlushDiskType
@@ -11,12 +9,10 @@ from skyrocketmq.testing.link import Direction
 from skyrocketmq.wire.batches import encode_batch
 from skyrocketmq.wire.codes import RequestCode
 from tests.broker.requests import TOPIC, as_version_1, properties_text, send_frame
-from tests.broker.support import until
-from tests.ha.pair import MASTER_STORE, open_pair
+from tests.ha.pair import open_pair
 
 SYNC = BrokerRole.SYNC_MASTER
 SLAVE_NOT_AVAILABLE, FLUSH_SLAVE_TIMEOUT, FLUSH_DISK_TIMEOUT = 11, 12, 10
-PATIENT_MS = MASTER_STORE["slave_timeout_ms"]
 
 
 async def test_what_is_acknowledged_is_at_the_slave() -> None:
@@ -37,8 +33,9 @@ async def test_nothing_is_acknowledged_before_it_has_reached_the_slave() -> None
         end = pair.slave.store.log.max_offset
         pair.slave.link.stall(Direction.IN)  # connected, and nothing arrives
         await peer.write(send_frame(body=b"second"))
-        await until(lambda: pair.master.store.log.max_offset > end)
-        await peer.silence(0.2)
+        await pair.until(lambda: pair.master.store.log.max_offset > end)
+        await pair.pass_time(0.2)
+        await peer.silence()
         assert pair.slave.store.log.max_offset == end
         pair.slave.link.release()
         assert (await peer.next()).code == 0
@@ -46,18 +43,17 @@ async def test_nothing_is_acknowledged_before_it_has_reached_the_slave() -> None
 
 
 async def test_a_slave_reports_what_it_has_written_and_nothing_else() -> None:
-    async with open_pair(role=SYNC) as pair:
+    async with open_pair(role=SYNC, store={"slave_timeout_ms": 300}) as pair:
         await pair.master.make_topic()
         peer = await pair.master.connect()
         await peer.ok(send_frame(body=b"first"))
         end = pair.slave.store.log.max_offset
-        await pair.master.set_config(slaveTimeout=300)
         pair.slave.memory.fail("pwrite", path="*/commitlog/*", times=None)
-        assert (await peer.ask(send_frame(body=b"second"))).code in (FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE)
+        answer = await pair.moving(peer.ask(send_frame(body=b"second")))
+        assert answer.code in (FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE)
         assert pair.master.broker.replication.replicas.acknowledged == end == pair.slave.store.log.max_offset
         pair.slave.memory.heal()
         await pair.caught_up()
-        await pair.master.set_config(slaveTimeout=PATIENT_MS)
         await peer.ok(send_frame(body=b"third"))
         pair.assert_equal()
 
@@ -80,17 +76,16 @@ async def test_a_slave_reports_before_it_brings_its_queues_up_to_date(monkeypatc
         pass_on = wire.transport.write
         monkeypatch.setattr(wire.transport, "write", write)
         await peer.ok(send_frame(body=b"second"))
-        await until(lambda: pair.slave.store.max_offset(TOPIC, 0) == 2)
+        await pair.until(lambda: pair.slave.store.max_offset(TOPIC, 0) == 2)
         end = pair.master.store.log.max_offset
         assert next(count for offset, count in reports if offset == end) == 1, "senders wait for the report alone"
 
 
 async def test_every_way_of_sending_waits_for_the_slave() -> None:
-    async with open_pair(role=SYNC) as pair:
+    async with open_pair(role=SYNC, store={"slave_timeout_ms": 400}) as pair:
         await pair.master.make_topic()
         peer = await pair.master.connect()
         await peer.ok(send_frame())
-        await pair.master.set_config(slaveTimeout=400)
         pair.slave.link.stall(Direction.OUT)
         batch = encode_batch([(0, b"one", b""), (0, b"two", b"")])
         for frame in (
@@ -100,7 +95,7 @@ async def test_every_way_of_sending_waits_for_the_slave() -> None:
             send_frame(code=RequestCode.SEND_BATCH_MESSAGE, m="true", body=batch),
             send_frame(properties=properties_text([("DELAY", "1")])),
         ):
-            answer = await peer.ask(frame)
+            answer = await pair.moving(peer.ask(frame))
             assert answer.code == FLUSH_SLAVE_TIMEOUT
             assert (answer.ext or {})["msgId"]
         pair.slave.link.release()
@@ -120,20 +115,18 @@ async def test_many_senders_wait_together_and_are_all_answered() -> None:
 
 
 async def test_a_slave_that_does_not_answer_in_time_makes_a_timeout_and_the_message_is_stored() -> None:
-    async with open_pair(role=SYNC) as pair:
+    async with open_pair(role=SYNC, store={"slave_timeout_ms": 300}) as pair:
         await pair.master.make_topic()
         peer = await pair.master.connect()
         await peer.ok(send_frame(body=b"first"))
-        await pair.master.set_config(slaveTimeout=300)
         pair.slave.link.stall(Direction.OUT)
-        started = time.monotonic()
-        answer = await peer.ask(send_frame(body=b"second"))
+        started = pair.clock.monotonic()
+        answer = await pair.moving(peer.ask(send_frame(body=b"second")))
         assert answer.code == FLUSH_SLAVE_TIMEOUT
-        assert 0.25 <= time.monotonic() - started < PATIENT_MS / 1000
+        assert 0.3 <= pair.clock.monotonic() - started < 0.45
         assert (answer.ext or {})["queueOffset"] == "1"
         assert [record.body for record in await pair.master.pull_all()] == [b"first", b"second"]
         pair.slave.link.release()
-        await pair.master.set_config(slaveTimeout=PATIENT_MS)
         await peer.ok(send_frame(body=b"third"))
 
 
@@ -141,33 +134,29 @@ async def test_without_a_slave_the_sender_hears_it_at_once_and_later_success() -
     async with open_pair(role=SYNC, slaves=0) as pair:
         await pair.master.make_topic()
         peer = await pair.master.connect()
-        started = time.monotonic()
-        answer = await peer.ask(send_frame())
+        answer = await peer.ask(send_frame())  # though the clock stands still
         assert answer.code == SLAVE_NOT_AVAILABLE
         assert (answer.ext or {})["queueOffset"] == "0"
-        assert time.monotonic() - started < PATIENT_MS / 1000, "the time that a slave has to answer"
         await pair.add_slave()
         await pair.caught_up()
         await peer.ok(send_frame())
         await pair.slave.stop()
-        await until(lambda: not pair.master.broker.replication.replicas.slaves)
+        await pair.pass_time(0.1)
         assert (await peer.ask(send_frame())).code == SLAVE_NOT_AVAILABLE
         pair.slaves.clear()
 
 
 async def test_a_slave_that_is_too_far_behind_does_not_count() -> None:
-    async with open_pair(role=SYNC, store={"ha_lag_bytes_max": 10_000}) as pair:
+    async with open_pair(role=SYNC, store={"ha_lag_bytes_max": 10_000, "slave_timeout_ms": 200}) as pair:
         await pair.master.make_topic()
         peer = await pair.master.connect()
         await peer.ok(send_frame())
-        await pair.master.set_config(slaveTimeout=200)
         pair.slave.link.stall(Direction.OUT)
-        codes = [(await peer.ask(send_frame(body=bytes(3000)))).code for _ in range(5)]
+        codes = [(await pair.moving(peer.ask(send_frame(body=bytes(3000))))).code for _ in range(5)]
         assert codes[0] == FLUSH_SLAVE_TIMEOUT
         assert codes[-1] == SLAVE_NOT_AVAILABLE
         pair.slave.link.release()
         await pair.caught_up()
-        await pair.master.set_config(slaveTimeout=PATIENT_MS)
         await peer.ok(send_frame())
 
 
@@ -187,27 +176,22 @@ async def test_an_asynchronous_master_waits_for_no_slave(is_sync_flush: bool) ->
 
 
 async def test_disk_and_slave_are_waited_for_together_and_the_disk_is_blamed_first() -> None:
-    async with open_pair(role=SYNC, store={"flush_disk_type": FlushDiskType.SYNC_FLUSH}) as pair:
+    store = {"flush_disk_type": FlushDiskType.SYNC_FLUSH, "slave_timeout_ms": 300, "sync_flush_timeout_ms": 300}
+    async with open_pair(role=SYNC, store=store) as pair:
         await pair.master.make_topic()
         peer = await pair.master.connect()
         await peer.ok(send_frame())
         assert pair.master.store.flushed_offset == pair.master.store.log.max_offset
         assert pair.slave.store.log.max_offset == pair.master.store.log.max_offset
-
-        await pair.master.set_config(syncFlushTimeout=300)
         pair.master.memory.stall("fdatasync", seconds=0.8, path="*commitlog*", times=1)
-        assert (await peer.ask(send_frame())).code == FLUSH_DISK_TIMEOUT
-        await pair.caught_up()  # with what is on the disk, so the sync has ended
-
-        await pair.master.set_config(syncFlushTimeout=PATIENT_MS, slaveTimeout=300)
+        assert (await pair.moving(peer.ask(send_frame()))).code == FLUSH_DISK_TIMEOUT
+        await pair.pass_time(1)
         pair.slave.link.stall(Direction.OUT)
-        assert (await peer.ask(send_frame())).code == FLUSH_SLAVE_TIMEOUT
-
-        await pair.master.set_config(syncFlushTimeout=300)
+        assert (await pair.moving(peer.ask(send_frame()))).code == FLUSH_SLAVE_TIMEOUT
         pair.master.memory.stall("fdatasync", seconds=0.8, path="*commitlog*", times=1)
-        assert (await peer.ask(send_frame())).code == FLUSH_DISK_TIMEOUT
+        assert (await pair.moving(peer.ask(send_frame()))).code == FLUSH_DISK_TIMEOUT
         pair.slave.link.release()
-        await pair.caught_up()
+        await pair.pass_time(1)
 
 
 async def test_the_time_to_wait_for_a_slave_can_be_changed_while_the_broker_runs() -> None:
@@ -216,7 +200,7 @@ async def test_the_time_to_wait_for_a_slave_can_be_changed_while_the_broker_runs
         await pair.master.set_config(slaveTimeout=200)
         peer = await pair.master.connect()
         pair.slave.link.stall(Direction.OUT)
-        started = time.monotonic()
-        assert (await peer.ask(send_frame())).code == FLUSH_SLAVE_TIMEOUT
-        assert time.monotonic() - started < PATIENT_MS / 1000
+        started = pair.clock.monotonic()
+        assert (await pair.moving(peer.ask(send_frame()))).code == FLUSH_SLAVE_TIMEOUT
+        assert 0.2 <= pair.clock.monotonic() - started < 0.35
         pair.slave.link.release()

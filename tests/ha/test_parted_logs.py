@@ -6,7 +6,6 @@ and nothing that the master stores from then on may be acknowledged as replicate
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -16,7 +15,6 @@ from skyrocketmq.config import BrokerRole
 from skyrocketmq.testing import FaultyDisk
 from skyrocketmq.wire.codes import RequestCode
 from tests.broker.requests import TOPIC, send_frame
-from tests.broker.support import until
 from tests.ha.pair import Pair, open_pair
 from tests.ha.proxy import Proxy
 
@@ -69,7 +67,7 @@ async def test_a_slave_never_follows_a_master_that_lost_its_end(restart_slave: b
         for _ in range(2):
             codes = await send_past_the_slave(pair, end=end)
             assert set(codes) == {SLAVE_NOT_AVAILABLE}, "nothing is acknowledged as replicated"
-            await asyncio.sleep(0.8)  # several attempts to follow
+            await pair.pass_time(0.8)  # several attempts to follow
             end = pair.master.store.log.max_offset
         assert pair.slave.log_bytes() == before
         assert await pair.slave.pull_all() == pulled
@@ -90,7 +88,7 @@ async def test_tables_of_a_master_that_is_not_followed_are_not_copied() -> None:
 async def test_a_master_that_got_its_messages_back_is_followed_again() -> None:
     async with parted_pair() as (pair, complete):
         await send_past_the_slave(pair, end=pair.slave.store.log.max_offset)
-        await asyncio.sleep(0.5)
+        await pair.pass_time(0.5)
         await pair.master.stop()
         pair.master.memory = complete
         await pair.master.start()
@@ -110,9 +108,11 @@ async def test_a_slave_that_cannot_compare_says_nothing_and_tries_again(caplog: 
         await proxy.start()
         pair.slave.settings["store"]["ha_master_address"] = f"127.0.0.1:{proxy.port}"
         await pair.slave.start()
-        await until(lambda: "could not be compared" in str([each.__dict__.get("reason") for each in caplog.records]))
+        await pair.until(
+            lambda: "could not be compared" in str([each.__dict__.get("reason") for each in caplog.records])
+        )
         dialled = pair.slave.link.dial_count
-        await until(lambda: pair.slave.link.dial_count > dialled + 2)
+        await pair.until(lambda: pair.slave.link.dial_count > dialled + 2)
         assert pair.master.broker.replication.replicas.slaves == {}
         peer = await pair.master.connect()
         assert (await peer.ask(send_frame(TOPIC))).code == SLAVE_NOT_AVAILABLE

@@ -16,9 +16,7 @@ from skyrocketmq.broker.replication_port import replication_port, slave_tls
 from skyrocketmq.config import BrokerConfig, BrokerRole, ClientConfig, ReplicationPortConfig, TlsConfig, TlsMode
 from skyrocketmq.errors import ConfigError
 from skyrocketmq.ha import master as master_module
-from skyrocketmq.ha import slave as slave_module
 from skyrocketmq.net.tls import ServerTls
-from skyrocketmq.testing import FaultyDisk
 from skyrocketmq.wire.bodies_admin import AccountConfig
 from skyrocketmq.wire.replication import encode_report
 from skyrocketmq.wire.replication_greeting import (
@@ -29,9 +27,8 @@ from skyrocketmq.wire.replication_greeting import (
     sign_introduction,
 )
 from tests.broker.accounts import ACL_FILE, ACL_PATH, SECRETS, signed
-from tests.broker.house import ROOT
 from tests.broker.requests import TOPIC, send_frame
-from tests.broker.support import BROKER, until
+from tests.broker.support import BROKER
 from tests.ha.pair import Member, Pair, open_pair
 
 ADMIN: dict[str, Any] = {"access_key": "the-admin", "secret_key": SECRETS["the-admin"]}
@@ -43,7 +40,8 @@ PATIENT = {"ha_heartbeat_interval_ms": 50, "ha_idle_timeout_ms": 60_000}
 class Visitor:
     """Somebody at the replication port."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, pair: Pair, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.pair = pair
         self.reader = reader
         self.writer = writer
 
@@ -51,16 +49,19 @@ class Visitor:
         self.writer.write(data)
 
     async def hear(self, count: int = 1) -> bytes:
-        async with asyncio.timeout(10):
-            return await self.reader.readexactly(count)
+        return await self.pair.moving(self.reader.readexactly(count))
 
-    async def shown_out(self, *, seconds: float = 10) -> bytes:
+    async def shown_out(self) -> bytes:
         """All that was said to it, until the connection is closed."""
-        async with asyncio.timeout(seconds):
-            try:
-                return await self.reader.read()
-            except ConnectionError:
-                return b""
+        try:
+            return await self.pair.moving(self.reader.read())
+        except ConnectionError:
+            return b""
+
+    async def is_still_here(self) -> bool:
+        """For one that has heard everything so far."""
+        await self.pair.pass_time()
+        return not (self.reader.at_eof() or self.reader.exception())
 
     async def sign(
         self, account: str = "the-admin", *, secret: str | None = None, broker: str = BROKER
@@ -83,7 +84,7 @@ async def visit(member: Member, *, receive_bytes: int | None = None) -> AsyncIte
     await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", member.port + 1))
     reader, writer = await asyncio.open_connection(sock=sock, limit=1024)
     try:
-        yield Visitor(reader, writer)
+        yield Visitor(member.pair, reader, writer)
     finally:
         writer.transport.abort()
 
@@ -139,7 +140,7 @@ async def test_a_slave_with_an_account_signs_at_both_ports_and_copies_log_and_ta
         await pair.caught_up()
         pair.assert_equal()
         versions = pair.master.broker.tables.topics
-        await until(lambda: slave.broker.tables.topics.data_version == versions.data_version)
+        await pair.until(lambda: slave.broker.tables.topics.data_version == versions.data_version)
 
 
 @pytest.mark.parametrize(
@@ -175,11 +176,14 @@ async def test_a_signature_that_was_overheard_is_worth_nothing() -> None:
             assert await thief.shown_out() == b""
 
 
-async def test_who_does_not_sign_in_time_is_shown_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(master_module, "INTRODUCTION_S", 0.1)
-    async with guarded() as pair, visit(pair.master) as visitor:
+async def test_who_does_not_sign_in_time_is_shown_out() -> None:
+    async with guarded(store=PATIENT) as pair, visit(pair.master) as visitor:
         visitor.say(HELLO)
-        assert len(await visitor.shown_out(seconds=1)) == 44
+        await visitor.hear(44)
+        await pair.pass_time(4.8)
+        assert await visitor.is_still_here()
+        await pair.pass_time(0.2)
+        assert not await visitor.is_still_here()
 
 
 async def test_strangers_who_say_nothing_do_not_keep_a_slave_out(
@@ -205,7 +209,7 @@ async def test_a_slave_goes_with_its_account(change: str) -> None:
     async with guarded(store=PATIENT) as pair, visit(pair.master) as visitor:
         await visitor.sign()
         visitor.say(encode_report(0))
-        await until(lambda: len(slaves_of(pair)) == 1)
+        await pair.until(lambda: len(slaves_of(pair)) == 1)
         access = pair.master.broker.access
         assert access is not None
         account = AccountConfig(access_key="the-admin", secret_key=SECRETS["the-admin"], admin=True)
@@ -227,7 +231,7 @@ async def test_a_slave_goes_with_its_white_address() -> None:
     text = ACL_FILE.replace("10.9.8.*", "127.0.0.1")
     async with guarded(text=text, store=PATIENT) as pair, visit(pair.master) as visitor:
         visitor.say(encode_report(0))
-        await until(lambda: len(slaves_of(pair)) == 1)
+        await pair.until(lambda: len(slaves_of(pair)) == 1)
         access = pair.master.broker.access
         assert access is not None
         await access.book.put_white_addresses(["10.9.8.*"], None)
@@ -254,12 +258,11 @@ async def test_a_signature_can_be_required_without_accounts_and_of_every_address
 async def test_without_accounts_addresses_can_be_listed_too() -> None:
     port = ReplicationPortConfig(slave_addresses="10.1.*.*")
     async with open_pair(slaves=0, replication_port=port) as pair, visit(pair.master) as visitor:
-        assert await visitor.shown_out(seconds=1) == b""
+        assert await visitor.shown_out() == b""
 
 
-async def test_a_slave_that_offers_to_sign_follows_a_master_that_does_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slave_that_offers_to_sign_follows_a_master_that_does_not_ask() -> None:
     """Apache's master takes -1 for a slave that is not ready, as HAConnection does: it sends once it hears a place."""
-    monkeypatch.setattr(slave_module, "CHALLENGE_S", 0.1)
     heard = asyncio.get_running_loop().create_future()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -274,17 +277,15 @@ async def test_a_slave_that_offers_to_sign_follows_a_master_that_does_not_ask(mo
     address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     async with open_pair(slaves=0) as pair:
         slave = Member(
-            FaultyDisk(directories=[ROOT], clock=pair.master.clock),
-            pair.master.link,
-            pair.master.clock,
+            pair,
             broker_id=1,
             store={"broker_role": BrokerRole.SLAVE, "ha_master_address": address, "ha_newest_file_only": True},
             **OWN,
         )
         await slave.start()
         pair.slaves.append(slave)
-        async with asyncio.timeout(5):
-            assert await heard == [-1, 0]
+        await pair.until(heard.done)
+        assert heard.result() == [-1, 0]
     server.close()
 
 
@@ -309,7 +310,7 @@ async def test_a_port_without_tls_says_so_to_a_slave_that_wants_it(caplog: pytes
     plain = ReplicationPortConfig(tls_mode=TlsMode.DISABLED)
     async with open_pair(slaves=0, replication_port=plain) as pair:
         slave = await pair.add_slave(replication_port=ReplicationPortConfig(use_tls=True))
-        await until(lambda: any("haTlsMode" in getattr(record, "reason", "") for record in caplog.records))
+        await pair.until(lambda: any("haTlsMode" in getattr(record, "reason", "") for record in caplog.records))
         assert not slave.broker.replication.is_following
 
 
@@ -341,16 +342,16 @@ async def test_there_is_a_limit_to_the_number_of_slaves(caplog: pytest.LogCaptur
     port = ReplicationPortConfig(slave_count_max=2)
     async with open_pair(slaves=1, replication_port=port) as pair, visit(pair.master) as second:
         second.say(encode_report(0))
-        await until(lambda: len(slaves_of(pair)) == 2)
+        await pair.until(lambda: len(slaves_of(pair)) == 2)
         for _ in range(5):
             async with visit(pair.master) as third:
                 assert await third.shown_out() == b""
         assert [record.levelno for record in caplog.records if "too many slaves" in record.msg] == [logging.ERROR]
         second.writer.transport.abort()
-        await until(lambda: len(slaves_of(pair)) == 1)
+        await pair.until(lambda: len(slaves_of(pair)) == 1)
         async with visit(pair.master) as third:
             third.say(encode_report(0))
-            await until(lambda: len(slaves_of(pair)) == 2)
+            await pair.until(lambda: len(slaves_of(pair)) == 2)
 
 
 @pytest.mark.parametrize("count", [4, 12])
@@ -366,15 +367,9 @@ async def test_who_says_nothing_keeps_no_slave_out(said: bytes, count: int, monk
         for _ in range(2):
             slave = await crowd.enter_async_context(visit(pair.master))
             slave.say(encode_report(0))
-        await until(lambda: len(slaves_of(pair)) == 2)
-        still_here = count
-        for visitor in silent:  # the oldest had to go, and no more than that
-            try:
-                await visitor.shown_out(seconds=0.05)
-            except TimeoutError:
-                break
-            still_here -= 1
-        assert still_here == min(count, 6 - 1)
+        await pair.until(lambda: len(slaves_of(pair)) == 2)
+        gone = [not await visitor.is_still_here() for visitor in silent]
+        assert gone == [True] * (count - min(count, 6 - 1)) + [False] * min(count, 6 - 1), "the oldest, and no more"
         silent[-1].say(encode_report(0)[len(said) :] if said != HELLO[:3] else HELLO[3:] + encode_report(0))
         await silent[-1].shown_out()
         assert len(slaves_of(pair)) == 2, "there is a limit of slaves all the same"
@@ -397,21 +392,34 @@ async def test_a_slave_that_speaks_and_does_not_read_is_cut_off() -> None:
         await pair.master.send_many(200, body=BIG)
         async with visit(pair.master, receive_bytes=4096) as visitor:
             visitor.say(encode_report(0))
-            await until(lambda: len(slaves_of(pair)) == 1)
-            async with asyncio.timeout(10):
-                while slaves_of(pair):
-                    visitor.say(encode_report(0))
-                    await asyncio.sleep(0.02)
+            await pair.until(lambda: len(slaves_of(pair)) == 1)
+            for _ in range(8):
+                visitor.say(encode_report(0))
+                await pair.pass_time()
+            assert not slaves_of(pair)
+
+
+async def test_a_slave_that_reads_slowly_is_heard_meanwhile() -> None:
+    async with open_pair(slaves=0) as pair:
+        await pair.master.make_topic()
+        await pair.master.send_many(200, body=BIG)
+        async with visit(pair.master, receive_bytes=4096) as visitor:
+            visitor.say(encode_report(0))
+            piece_bytes = int.from_bytes((await visitor.hear(12))[8:], "big")
+            await visitor.hear(piece_bytes)
+            assert max(each.transport.get_write_buffer_size() for each in pair.master.link.connections) > 512 << 10
+            visitor.say(encode_report(piece_bytes))
+            await pair.until(lambda: pair.master.broker.replication.replicas.acknowledged == piece_bytes, seconds=1)
 
 
 async def test_crumbs_are_no_sign_of_life() -> None:
     times = {"ha_idle_timeout_ms": 300, "ha_heartbeat_interval_ms": 50}
     async with open_pair(slaves=0, store=times) as pair, visit(pair.master) as visitor:
         visitor.say(encode_report(0))
-        await until(lambda: len(slaves_of(pair)) == 1)
+        await pair.until(lambda: len(slaves_of(pair)) == 1)
         for crumb in encode_report(0)[:-1]:
             visitor.say(bytes([crumb]))
-            await asyncio.sleep(0.1)
+            await pair.pass_time(0.1)
         assert not slaves_of(pair)
 
 
@@ -424,8 +432,8 @@ async def test_nobody_acknowledges_what_it_was_not_sent() -> None:
         replicas, log = pair.master.broker.replication.replicas, pair.master.store.log
         async with visit(pair.master, receive_bytes=4096) as visitor:
             visitor.say(encode_report(0))
-            await until(lambda: len(slaves_of(pair)) == 1)
+            await pair.until(lambda: len(slaves_of(pair)) == 1)
             visitor.say(encode_report(int(log.max_offset)))
-            await until(lambda: not slaves_of(pair))
+            await pair.until(lambda: not slaves_of(pair))
         assert replicas.acknowledged == 0
         assert (await peer.ask(send_frame(TOPIC, 0, opaque=999))).code == 11

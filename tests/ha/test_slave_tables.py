@@ -5,14 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from skyrocketmq.store.reservations import AHEAD_MIN
-from skyrocketmq.testing import FaultyLink
 from skyrocketmq.testing.link import Direction
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
 from skyrocketmq.wire.json_dialect import parse
 from skyrocketmq.wire.records import decode_records
 from tests.broker.house import ROOT
 from tests.broker.requests import TOPIC, pull_frame, send_frame
-from tests.broker.support import until
 from tests.ha.pair import MASTER_STORE, Member, Pair, open_pair
 
 GROUP = "billing"
@@ -56,12 +54,9 @@ async def test_topics_groups_and_offsets_are_copied_and_written_down() -> None:
         assert tables.topics.data_version == original.topics.data_version
         assert tables.groups.table() == original.groups.table()
         assert offset_of(pair.slave) == 42
+        await pair.pass_time(0.1)
         for name in ("topics.json", "subscriptionGroup.json", "consumerOffset.json"):
-            await until(lambda: _is_named_in(pair.slave.disk.read(ROOT / "config" / name).decode()))  # noqa: B023
-
-
-def _is_named_in(text: str) -> bool:
-    return GROUP in text or TOPIC in text
+            assert GROUP in (text := pair.slave.disk.read(ROOT / "config" / name).decode()) or TOPIC in text
 
 
 async def test_a_topic_that_was_deleted_at_the_master_goes_at_the_slave_too() -> None:
@@ -79,7 +74,7 @@ async def test_a_new_topic_is_copied_with_its_first_message() -> None:
         await pair.master.make_topic("Another")
         peer = await pair.master.connect()
         await peer.ok(send_frame("Another"))
-        await until(lambda: pair.slave.broker.tables.topics.find("Another"), seconds=8)
+        await pair.until(lambda: pair.slave.broker.tables.topics.find("Another"))
 
 
 async def test_messages_of_a_topic_that_the_slave_could_not_ask_for_can_be_read_there() -> None:
@@ -90,11 +85,11 @@ async def test_messages_of_a_topic_that_the_slave_could_not_ask_for_can_be_read_
                 connection.stall()
         peer = await pair.master.connect()
         await peer.ok(send_frame("Another", 3))
-        await until(lambda: pair.slave.store.max_offset("Another", 3) == 1)
+        await pair.until(lambda: pair.slave.store.max_offset("Another", 3) == 1)
         assert len(await pair.slave.pull_all("Another", 3)) == 1
         pair.slave.link.release()
         original = pair.master.broker.tables.topics
-        await until(lambda: pair.slave.broker.tables.topics.data_version == original.data_version)
+        await pair.until(lambda: pair.slave.broker.tables.topics.data_version == original.data_version)
         assert pair.slave.broker.tables.topics.table() == original.table()
 
 
@@ -109,8 +104,8 @@ async def test_progress_at_the_slave_reaches_the_master_when_it_is_back() -> Non
         await commit(pair.slave, 30)
         await commit(pair.slave, 7, queue_id=2)  # the group had nothing there
         await pair.master.start()
-        await until(lambda: offset_of(pair.master) == 30)
-        await until(lambda: offset_of(pair.master, 2) == 7)
+        await pair.until(lambda: offset_of(pair.master) == 30)
+        await pair.until(lambda: offset_of(pair.master, 2) == 7)
         assert offset_of(pair.master, 1) == 10
         await synced(pair)
         assert [offset_of(pair.slave, queue_id) for queue_id in (0, 1, 2)] == [30, 10, 7]
@@ -125,9 +120,10 @@ async def test_a_group_that_has_gone_on_at_the_master_keeps_that() -> None:
         await commit(pair.slave, 30)
         pair.slave.link.is_refusing = True
         await pair.master.start()
+        await pair.pass_time()
         await commit(pair.master, 15)  # before the slave is back
         pair.slave.link.is_refusing = False
-        await until(lambda: offset_of(pair.slave) == 15)
+        await pair.until(lambda: offset_of(pair.slave) == 15)
         assert offset_of(pair.master) == 15
 
 
@@ -140,7 +136,7 @@ async def test_progress_at_the_master_that_the_slave_never_saw_is_no_change_sinc
         await pair.master.stop()
         await commit(pair.slave, 30)
         await pair.master.start()
-        await until(lambda: offset_of(pair.master) == 30)
+        await pair.until(lambda: offset_of(pair.master) == 30)
 
 
 async def test_progress_survives_a_restart_of_the_slave() -> None:
@@ -154,7 +150,7 @@ async def test_progress_survives_a_restart_of_the_slave() -> None:
         await pair.slave.start()
         assert offset_of(pair.slave) == 30
         await pair.master.start()
-        await until(lambda: offset_of(pair.master) == 30)
+        await pair.until(lambda: offset_of(pair.master) == 30)
 
 
 async def test_what_was_handed_over_once_is_not_handed_over_again() -> None:
@@ -162,6 +158,7 @@ async def test_what_was_handed_over_once_is_not_handed_over_again() -> None:
         await open_queues(pair)
         await commit(pair.master, 10)
         await synced(pair)
+        await pair.pass_time()
         await commit(pair.slave, 30)
         await synced(pair)
         assert offset_of(pair.master) == 30
@@ -221,7 +218,7 @@ async def promoted(pair: Pair) -> Member:
     slave = pair.slaves.pop()
     await slave.stop()
     await pair.master.stop()
-    master = Member(slave.memory, FaultyLink(clock=slave.clock), slave.clock, store=MASTER_STORE)
+    master = Member(pair, disk=slave.memory, store=MASTER_STORE)
     await master.start()
     pair.slaves.append(master)  # to be stopped and read in the end
     return master

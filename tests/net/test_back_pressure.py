@@ -55,6 +55,18 @@ async def test_a_slow_peer_gets_everything_once_it_reads() -> None:
         await until(lambda: not connection.is_paused)
 
 
+async def test_what_is_collected_leaves_at_the_high_mark_and_not_only_at_the_end_of_the_turn() -> None:
+    options = ServerOptions(write_high_bytes=100 * KIB, write_low_bytes=1 * KIB)
+    server = await Server.start(LOOPBACK, EchoService().dispatcher, options=options)
+    async with server, raw_peer(server) as peer:
+        await until(lambda: server.connections)
+        (connection,) = server.connections
+        answers = [Frame(0, opaque=number, flag=1, body=bytes(60 * KIB)) for number in range(3)]
+        written = [connection.send_later(frame) and connection._outbox.write_count for frame in answers]
+        assert written == [0, 1, 1], "nothing is awaited here: all of it is one turn of the loop"
+        assert [(await peer.receive()).opaque for _ in answers] == [0, 1, 2]
+
+
 async def test_a_peer_that_takes_nothing_for_the_stall_limit_is_cut_off() -> None:
     clock = ManualClock()
     options = ServerOptions(write_stall_s=30)

@@ -52,6 +52,28 @@ async def test_writes_keep_a_connection() -> None:
         assert not connection.is_closed
 
 
+async def test_a_large_answer_on_a_slow_line_keeps_a_connection_as_long_as_it_moves() -> None:
+    clock = ManualClock()
+    options = ServerOptions(idle_s=120, write_stall_s=10_000, socket_send_bytes=64 << 10)
+    server = await Server.start(LOOPBACK, EchoService().dispatcher, clock=clock, options=options)
+    async with server, raw_peer(server) as peer:
+        await until(lambda: server.connections)
+        (connection,) = server.connections
+        connection.send_later(Frame(0, opaque=1, flag=1, body=bytes(15 << 20)))
+        await clock.settle()
+        for _ in range(4):
+            await clock.advance(100)
+            unsent_bytes = connection.unsent_bytes
+            while connection.unsent_bytes == unsent_bytes:
+                assert await peer.reader.read(65_536)
+                await asyncio.sleep(0)
+        assert not connection.is_closed
+        assert connection._outbox.write_count == 1
+        await clock.advance(130)
+        assert connection.close_reason == "idle for 120 s"
+        peer.writer.transport.abort()
+
+
 @pytest.mark.parametrize("idle_s", [0.0, 10.0])
 async def test_the_limit_is_an_option_and_0_means_never(idle_s: float) -> None:
     clock = ManualClock()

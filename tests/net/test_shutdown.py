@@ -97,7 +97,7 @@ async def test_a_handler_cancelled_before_its_first_step_leaves_no_trace() -> No
             task.cancel()
         return used_bytes, replies
 
-    async with await Server.start(LOOPBACK, feed) as server, raw_peer(server) as peer:
+    async with await Server.start(LOOPBACK, feed, clock=ManualClock()) as server, raw_peer(server) as peer:
         peer.send(*[Frame(SLOW, opaque=number) for number in range(5)])
         await until(lambda: fed)
     gc.collect()  # a coroutine that was never awaited would warn here

@@ -278,11 +278,14 @@ class TestFaults:
         disk.heal()
         written(disk, LOG, b"healed")
 
-    def test_a_write_that_fails_has_done_a_part_of_its_work(self, disk: FaultyDisk) -> None:
-        disk.fail("pwrite", error=errno.ENOSPC)
+    @pytest.mark.parametrize(("share", "left"), [(0.0, b""), (0.5, b"abc"), (1.0, b"abcdef")])
+    def test_a_write_that_fails_has_done_none_a_part_or_all_of_its_work(
+        self, disk: FaultyDisk, share: float, left: bytes
+    ) -> None:
+        disk.fail("pwrite", error=errno.ENOSPC, written=share)
         with pytest.raises(OSError, match="No space left"):
             written(disk, LOG, b"abcdef")
-        assert disk.read(LOG) == b"abc"
+        assert disk.read(LOG) == left
 
     def test_what_a_failed_sync_dropped_is_not_saved_by_the_next_one(self, disk: FaultyDisk) -> None:
         written(disk, LOG, b"o" * 2 * PAGE, synced=True, named=True)

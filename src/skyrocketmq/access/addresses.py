@@ -10,7 +10,7 @@
 | `2001:db8:*`, `2001:db8::5-9` | all that begins so; a range in the last place |
 | `10.1.2.3,10.1.2.4` | one of a list |
 
-Rule 1: all places count. Apache's broker tests nothing behind the first range: its `10.1.*.7` is `10.1.*.*`.
+Rule 1: all places count. Apache's broker tests nothing after the first range: its `10.1.*.7` is `10.1.*.*`.
 Rule 2: an address is compared as bytes, an IPv4 one that came over IPv6 as IPv4.
 """
 

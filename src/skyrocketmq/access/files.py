@@ -93,7 +93,7 @@ class AccessFiles:
     def put_account(self, table: AccessTable, account: AccountConfig) -> AccessTable:
         """Make an account, in the main file, or change what is given of one that is there.
 
-        Its secret need not be given again: whoever was shown the account without TLS does not have it.
+        Its secret need not be given again: a client that was shown the account without TLS does not have it.
         """
         there = table.accounts.get(account.access_key or "")
         if there is not None and not account.secret_key:

@@ -33,7 +33,7 @@ __all__ = ["AccessRules", "AccessVersion", "Account", "AccountAdmin"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """Who may do what. Permissions are the family's: DENY, PUB, SUB, PUB|SUB, by topic and by group."""
+    """Who may do what. Permissions are Apache's: DENY, PUB, SUB, PUB|SUB, by topic and by group."""
 
     access_key: str
     secret_key: str = field(default="", repr=False)

@@ -34,7 +34,7 @@ from skyrocketmq.errors import IllegalArgument
 
 __all__ = ["Admin"]
 
-ADMIN_GROUP: Final = "admin_ext_group"  # under which the family's tools run
+ADMIN_GROUP: Final = "admin_ext_group"  # under which Apache's tools run
 
 
 class Admin(ClientLife):

@@ -88,7 +88,7 @@ class BrokerAdmin:
         return await ask_each_for(f"the replicas of {name}", nodes, self._runtime, _replicas)
 
     async def config(self, broker: str) -> Mapping[str, str]:
-        """The configuration of one broker, in the family's keys."""
+        """The configuration of one broker, under Apache's keys."""
         answer = await self._gateway.ask(await self._gateway.node(broker), RequestCode.GET_BROKER_CONFIG)
         return read_properties(answer.body)
 

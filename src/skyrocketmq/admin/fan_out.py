@@ -1,6 +1,6 @@
 """Asking several servers at once, and saying what came of it.
 
-Rule: whoever asks several servers gets everything, or a `PartialFailure` that names those who failed and holds what the
+Rule: asking several servers gives everything, or a `PartialFailure` that names those who failed and holds what the
 others gave: no server that is registered and does not answer is left out in silence. One that the name servers have
 dropped is not known here, and not asked. Where one server was asked, and where all fail for the same reason, it is that
 server's own error.

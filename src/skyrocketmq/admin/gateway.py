@@ -142,7 +142,7 @@ class Gateway:
         *,
         read: Callable[[Frame], Answer],
     ) -> dict[str, Answer]:
-        """A request to all name servers, who do not tell each other what they are told. What `read` finds in each
+        """A request to all name servers, who tell each other nothing. What `read` finds in each
         answer, by address."""
 
         async def ask(address: str) -> Answer:

@@ -1,4 +1,4 @@
-"""What is told about consumer groups and their members."""
+"""What the administration shows of consumer groups and their members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told about messages besides the messages themselves."""
+"""What the administration shows of messages besides the messages themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times of the family, milliseconds since 1970, as moments of a calendar and back."""
+"""Times on the wire, milliseconds since 1970, as moments of a calendar and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MS_MAX: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MS
 
 
 def moment_of(ms: int) -> datetime | None:
-    """The moment in UTC; None for 0 and below, with which the family says "never", and for what no calendar has."""
+    """The moment in UTC; None for 0 and below, "never" to Apache's brokers, and for what no calendar has."""
     return _EPOCH + ms * _MS if 0 < ms <= _MS_MAX else None
 
 

@@ -1,6 +1,6 @@
 """Name servers: their configuration, and the key-value settings that they keep for others.
 
-Name servers do not talk to each other: what is written is told to each of them, what is read is asked of one. A
+Name servers do not talk to each other: what is written goes to each of them, what is read is asked of one. A
 namespace of keys has a meaning to somebody: `ORDER_TOPIC_CONFIG` holds the queues of ordered topics.
 """
 

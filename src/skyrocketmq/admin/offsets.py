@@ -33,7 +33,7 @@ TO_THE_END: Final = -1  # as a timestamp of a reset
 TO_THE_BEGINNING: Final = 0
 
 Place = datetime | Literal["earliest", "latest"]
-"""Where to go: to what was stored about then, to the first message that is still there, or behind the last one."""
+"""Where to go: to what was stored about then, to the first message that is still there, or after the last one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class OffsetAdmin:
         return await self._of_queues("the offsets at a time", topic, lambda queue: calls.search_offset(queue, ms))
 
     async def committed(self, group: str, topic: str) -> Mapping[MessageQueue, int | None]:
-        """How far a group is in every queue of a topic, as a member that starts would be told; None for nothing."""
+        """How far a group is in every queue of a topic, as a member that starts would hear; None for nothing."""
         calls = self._gateway.instance.calls
         return await self._of_queues(
             f"the offsets of group {group}", topic, lambda queue: calls.query_offset(group, queue)

@@ -29,7 +29,7 @@ class Load:
 class BrokerRuntime:
     """A broker's figures. Rates are a second, over the last 10 s."""
 
-    version: str  # as the family writes it: V4_9_7
+    version: str  # as Apache's brokers write it: V4_9_7
     booted_at: datetime | None
     put_tps: float | None
     get_tps: float | None  # messages handed to consumers

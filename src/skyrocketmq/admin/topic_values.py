@@ -1,4 +1,4 @@
-"""What is told about topics."""
+"""What the administration shows of topics."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ _NAMED: Final[Mapping[str, int]] = {
 
 
 def permission_bits(permission: str | int) -> int:
-    """The bits of a permission that is given as `R`, `W`, `RW`, or as the family's number 4, 2, 6."""
+    """The bits of a permission that is given as `R`, `W`, `RW`, or as the number 4, 2, 6."""
     if isinstance(permission, str):
         bits = _NAMED.get(permission.upper().replace("-", ""))
         if bits is None:

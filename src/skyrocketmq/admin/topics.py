@@ -284,7 +284,7 @@ class TopicAdmin:
     # ----------------------------------------------------------------------------------------------------------- order
 
     async def order(self, topic: str) -> str | None:
-        """The queues that an ordered topic has for ever, as the family writes it: `broker-a:4;broker-b:4`."""
+        """The queues that an ordered topic has for ever, as Apache's tools write it: `broker-a:4;broker-b:4`."""
         return await self._key_values.find(ORDER_NAMESPACE, topic)
 
     async def set_order(self, topic: str, order: str) -> None:

@@ -121,7 +121,7 @@ class Producer(Face[AsyncProducer]):
         properties: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
     ) -> SendResult:
-        """Reply to a request that a consumer got; whoever asked has the reply when this returns."""
+        """Reply to a request that a consumer got; its sender has the reply when this returns."""
         return self._wait(
             lambda client: client.reply(request, body, tags=tags, keys=keys, properties=properties, timeout_s=timeout_s)
         )

@@ -50,7 +50,7 @@ async def child_broker(
 
 
 def split_secrets(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """What a child is told by its environment, and what by its command line, which every user of a machine can read."""
+    """What a child gets in its environment, and what on its command line, which every user of a machine can read."""
     table = KeyTable(BrokerConfig)
     secret = {name: keys[0] for name in settings if (keys := table.find(name)) and keys[0].declared.secret}
     by_variable = {key.environment_names[0]: settings[name] for name, key in secret.items()}

@@ -2,7 +2,7 @@
 
 Values, arguments of a message and messages of exceptions may come from strangers. What is long is cut, and what cannot
 be printed is written as an escape, so that nobody fills the log, forges a line of it, or sends control characters to
-the terminal of whoever reads it. Tracebacks keep their lines, indented: a line of the log begins with its time.
+the terminal of its reader. Tracebacks keep their lines, indented: a line of the log begins with its time.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # a wrong option is told in a line that can be read in a log, not in a box
+    rich_markup_mode=None,  # a wrong option gives a line that can be read in a log, not a box
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(up)
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(args=list(sys.argv[1:] if arguments is None else arguments), prog_name="skyrocketmq")
     except BrokenPipeError:
-        # Whoever read our output has seen enough. What is still in the buffer must not fail once more at the exit.
+        # The reader of our output has seen enough. What is still in the buffer must not fail once more at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (MQError, OSError) as error:

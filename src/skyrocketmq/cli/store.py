@@ -151,7 +151,7 @@ def _tool(
             placed = replace(loaded, root_path=root, commit_log_path=log_path_of(root, loaded))
             lock = _lock(opened, disk, root)
             if placed.commit_log_path is not None and loaded.root_path.resolve() != root:
-                _lock(opened, disk, loaded.root_path)  # whoever writes to that log has locked its own directory
+                _lock(opened, disk, loaded.root_path)  # a process that writes to that log has locked its own directory
             fitted = fitted_config(
                 disk,
                 placed,

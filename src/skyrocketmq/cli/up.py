@@ -87,7 +87,7 @@ async def _serve(
         print(f"data in {data}; stop with Ctrl-C", flush=True)
         await stop.wait()
     if dead:
-        raise typer.Exit(1)  # whoever watches this process learns that nobody asked it to end
+        raise typer.Exit(1)  # what watches this process learns that nobody asked it to end
 
 
 async def _write_broker_file(data: Path, index: int, namesrv: str, port: int) -> Path:

@@ -73,7 +73,7 @@ async def serve_folder(
         print(f"data in {data}; stop with Ctrl-C", flush=True)
         await stop.wait()
     if dead:
-        raise typer.Exit(1)  # whoever watches this process learns that nobody asked it to end
+        raise typer.Exit(1)  # what watches this process learns that nobody asked it to end
 
 
 def _write_broker_file(

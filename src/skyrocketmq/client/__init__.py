@@ -17,7 +17,7 @@ transaction: `transaction_producer`, `transactions`; one that asks for a reply: 
 `waiting_replies`. On its way in: `rebalance` gives a consumer its queues (`held_queue`), `pulls` and `push_pulling`
 fetch, `deliveries` cuts what came into calls, `consume_concurrently` or `consume_orderly` has them handled
 (`handler_calls`, `handler_threads`), `send_back` passes on what failed; `push_member` puts these together,
-`lite_member` and `lite_queues` those of the lite pull consumer. What is told about messages on either way: `tracing`,
+`lite_member` and `lite_queues` those of the lite pull consumer. What traces say about messages: `tracing`,
 `trace_messages`, `trace_sending`, `trace_consuming`.
 """
 

@@ -35,7 +35,7 @@ __all__ = [
     "utf16_key",
 ]
 
-CONSISTENT_HASH_POINTS: Final = 10  # the family's: a member that uses another number sees another ring
+CONSISTENT_HASH_POINTS: Final = 10  # as in Apache's client: a member that uses another number sees another ring
 
 
 class AllocationStrategy(Protocol):
@@ -78,7 +78,7 @@ def sorted_client_ids(client_ids: Collection[str]) -> list[str]:
 
 
 def average(client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]) -> list[MessageQueue]:
-    """Neighbouring queues to each member, the first members get one more. The default of the family."""
+    """Neighbouring queues to each member, the first members get one more. The default, as in Apache's client."""
     if client_id not in client_ids:
         return []
     index = client_ids.index(client_id)
@@ -127,7 +127,7 @@ def _java_text(queue: MessageQueue) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FixedQueues:
-    """The queues that the configuration names, whoever else is in the group."""
+    """The queues that the configuration names, regardless of the other members."""
 
     queues: tuple[MessageQueue, ...]
 

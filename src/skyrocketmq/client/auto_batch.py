@@ -162,7 +162,7 @@ def _entry_bytes(packed: Outgoing) -> int:
 
 
 def _hand_out(result: SendResult, batch: _Batch) -> None:
-    """Give every sender its part: messages of a batch lie one behind the other."""
+    """Give every sender its part: messages of a batch lie one after the other."""
     offset_ids = result.offset_msg_id.split(",")
     if len(offset_ids) != len(batch.packed):
         raise ProtocolError(

@@ -16,7 +16,7 @@ from skyrocketmq.wire.batches import ENTRY_BYTES_MIN
 
 __all__ = ["split_batches"]
 
-BATCH_BYTES_MAX: Final = 1_000_000  # what the family recommends; brokers take up to maxMessageSize, 4 MiB
+BATCH_BYTES_MAX: Final = 1_000_000  # what Apache RocketMQ recommends; brokers take up to maxMessageSize, 4 MiB
 UNIQUE_ID_BYTES: Final = 66  # its name, the longest id, two separators
 SEPARATORS: Final = 2  # of each property
 

@@ -10,7 +10,7 @@
 | 326 | here is a reply | the request that waits for it (`waiting_replies`) |
 
 39 (what became of a half message) is registered by the producers that know transactions, with
-`BrokerRequests.register`. Any other code is answered with "not supported", as all of the family do.
+`BrokerRequests.register`. Any other code is answered with "not supported", as Apache's clients do.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ queue's offset once.
 | a call ends | clustering | broadcasting |
 |---|---|---|
 | consumed | the offset moves up to the first message that is not finished | the same |
-| again later, or raised | handed back to the broker (`send_back`), then as if consumed | logged, and as if consumed |
+| again later, or raised | sent back to the broker (`send_back`), then as if consumed | logged, and as if consumed |
 | ... and nobody could be told | kept, and tried again here after 5 s | |
 | the queue was lost meanwhile | nothing: its next owner gets the message again | the same |
 
@@ -153,7 +153,7 @@ class ConcurrentConsumption:
                 self._calls.append((held, MessageHandler(lambda _: result, True, None), iter([messages])))
                 self._wake()
             elif failed_messages(result, messages):
-                self._workers.start(self._conclude(held, messages, result), name=f"hand back {self._group}")
+                self._workers.start(self._conclude(held, messages, result), name=f"send back {self._group}")
             elif not cache.is_dropped:
                 self.finish(held, messages)
 
@@ -274,7 +274,7 @@ class ConcurrentConsumption:
         self._waits.start(resubmit(), name=f"try again {self._group}")
 
     async def pass_on_overdue(self, queues: Iterable[HeldQueue], *, timeout_s: float) -> None:
-        """Hand back messages whose handler has had them for too long: they hold up their queue's offset."""
+        """Send back messages whose handler has had them for too long: they hold up their queue's offset."""
         self.settle()
         if self._send_back is None:
             return

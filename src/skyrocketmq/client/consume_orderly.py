@@ -8,7 +8,7 @@ Three locks keep the order while members come and go:
 
 | a call ends | then |
 |---|---|
-| consumed | the offset goes behind its last message |
+| consumed | the offset moves past its last message |
 | again later, or raised | the same messages again, after a pause; their count of attempts rises |
 | ... as often as it may be tried | moved to the dead letters, and on with the next |
 
@@ -184,7 +184,7 @@ class OrderlyConsumption:
         if not held.cache.is_dropped:
             return await self._finish(held, taken, result)
         if held.is_leaving and self._may_consume(held) and result.verdict not in (Verdict.RETRY, Verdict.ROLLBACK):
-            # The queue is on its way to another member, who waits for this lock, and begins behind what is done.
+            # The queue is on its way to another member, who waits for this lock, and begins after what is done.
             await self._finish(held, taken, result)
         return 0.0
 

@@ -30,7 +30,7 @@ class ConsumeResult:
     | result | a message consumed concurrently | a queue consumed in order |
     |---|---|---|
     | `SUCCESS` | consumed | consumed, offset moves on |
-    | `RETRY` | handed back to the broker, comes again after a delay that grows | comes again after a pause |
+    | `RETRY` | sent back to the broker, comes again after a delay that grows | comes again after a pause |
     | `retry(delay_level=5)` | comes again after that level's delay; -1: to the dead letters at once | as `RETRY` |
     | `retry(pause_s=0.5)` | as `RETRY` | comes again after that pause |
     | `consumed(3)` | of a list, the first three are consumed, the rest comes again | all consumed, with a warning |

@@ -1,4 +1,4 @@
-"""How fast a consumer is, by topic: what an administrator is told (307), over the last minute and since the start."""
+"""How fast a consumer is, by topic: what an administrator sees (307), over the last minute and since the start."""
 
 from __future__ import annotations
 

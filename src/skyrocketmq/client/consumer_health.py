@@ -36,7 +36,7 @@ class QueueHealth:
     state: PullGate
     error: str | None  # of the last request, until the next one a second later is under way
     next_offset: int  # what is fetched next
-    committed_offset: int | None  # what is consumed, as the group will be told
+    committed_offset: int | None  # what is consumed, as will be committed
     lag: int | None  # messages that are stored and not consumed, as of the last answer
     cached_count: int
     cached_bytes: int
@@ -68,7 +68,7 @@ class ConsumerHealth:
 
     @property
     def troubles(self) -> list[str]:
-        """What an operator should look at, as sentences. A pause that was asked for is none, nor is a full cache."""
+        """What an operator should look at, as sentences. Neither a pause that was asked for nor a full cache counts."""
         found = [f"no connection to the broker {broker.address}" for broker in self.brokers if not broker.is_connected]
         if not self.brokers:
             found.append("no broker is known: the name servers do not answer, or do not know the topics")

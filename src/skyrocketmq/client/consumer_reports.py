@@ -64,7 +64,7 @@ def running_info(member: PushMember, options: PushOptions, subscriptions: Subscr
 async def consume_directly(
     member: PushMember, options: PushOptions, message: MessageView
 ) -> ConsumeMessageDirectlyResult:
-    """Let the handler have a message at once, and tell how it went. Nothing is committed or handed back."""
+    """Let the handler have a message at once, and tell how it went. Nothing is committed or sent back."""
     clock = member.instance.clock
     started = clock.monotonic()
     member.threads.scope.enter()

@@ -1,7 +1,7 @@
 """Whether a consumer may fetch more of a queue now, or why not and how long to wait.
 
 A consumer that is slower than its queue must not fill the memory: it stops pulling while too much of the queue is
-cached, and looks again shortly after. The numbers are the family's.
+cached, and looks again shortly after. The numbers are those of Apache's client.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ def pull_gate(
     is_locked: bool,
     is_subscribed: bool,
 ) -> PullGate:
-    """Whether a push consumer may pull now; of several reasons against it the first in the family's order.
+    """Whether a push consumer may pull now; of several reasons against it the first in the order of Apache's client.
 
-    `is_locked` is True where no lock is needed. One that was confirmed too long ago is none: another member may have
-    the queue, and a pull would store our offset over its own.
+    `is_locked` is True where no lock is needed. A lock that was confirmed too long ago does not count: another
+    member may have the queue, and a pull would store our offset over its own.
     """
     if cache.is_dropped:
         return PullGate.DROPPED

@@ -22,7 +22,7 @@ class HandlerScope:
 
     @property
     def is_entered(self) -> bool:
-        """Whether whoever asks is a handler, or was started by one."""
+        """Whether the caller is a handler, or was started by one."""
         return _entered.get() is self
 
 

@@ -94,7 +94,7 @@ class HandlerThreads:
             self._deliver()
 
     def _deliver(self) -> None:
-        # First the flag, then the list: whoever adds to it from now on tells the loop again.
+        # First the flag, then the list: a thread that adds to it from now on wakes the loop again.
         self._is_loop_told = False
         outcomes = self._outcomes
         while outcomes:

@@ -44,7 +44,7 @@ class HeldQueue:
         self.queue = queue
         self.cache = MessageCache(now)
         self.next_offset = next_offset
-        self.queue_end: int | None = None  # as its broker told it with the last pull
+        self.queue_end: int | None = None  # as its broker said with the last pull
         self.error: MQError | None = None  # of the last pull, until the next one is under way
         self.is_introduced = True  # False: its broker did not know this consumer when it was asked last
         self.is_leaving = False
@@ -72,7 +72,7 @@ class HeldQueue:
             self._room = None
 
     def make_room(self) -> None:
-        """Messages have been finished: whoever waits may look again."""
+        """Messages have been finished: those who wait may look again."""
         if self._room is not None and self.cache.count <= self._room_count and not self._room.done():
             self._room.set_result(None)
 

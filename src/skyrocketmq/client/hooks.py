@@ -63,7 +63,7 @@ class HandlerCall:
 
 
 class ClientHook(Protocol):
-    """Is told of every message that a client sends or has handled."""
+    """Hears of every message that a client sends or has handled."""
 
     def sending(self, call: SendCall) -> AbstractContextManager[object]: ...
 

@@ -1,4 +1,4 @@
-"""Who a client is: `ip@instance`, and `@unit` and `@STREAM` behind it where they apply.
+"""Who a client is: `ip@instance`, followed by `@unit` and `@STREAM` where they apply.
 
 A broker tells the members of a group apart by this id, and they divide the queues in its order, so two clients of a
 group that share one would each believe to be the only one. The instance name therefore becomes `pid#number` unless the
@@ -27,7 +27,7 @@ def client_id_of(settings: ClientSettings, *, ip: str, instance_name: str, is_st
 
 
 def unique_instance_name(*, process_id: int, monotonic_ns: int) -> str:
-    """A name that no other client of this or another process has: the family's form, `pid#nanoseconds`."""
+    """A name that no other client of this or another process has, in the form of Apache's client: `pid#nanoseconds`."""
     return f"{process_id}#{monotonic_ns + next(_numbers)}"
 
 

@@ -42,7 +42,7 @@ __all__ = ["INNER_PRODUCER_GROUP", "ClientInstance"]
 
 logger = logging.getLogger(__name__)
 
-INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"  # sends for the consumers; in every heartbeat of the family
+INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"  # sends for the consumers; in every heartbeat, as Apache's
 HEARTBEAT_FIRST_AFTER_S: Final = 1.0
 PERSIST_FIRST_AFTER_S: Final = 10.0
 STREAM_REQUEST: Final = ("ReqT", "0")  # what the requests of pull consumers carry besides
@@ -152,7 +152,7 @@ class ClientInstance:
     # ----------------------------------------------------------------------------------------------------------- life
 
     async def open(self) -> None:
-        """Start what runs in the background; whoever comes while it is being opened waits for the same opening."""
+        """Start what runs in the background; a caller that comes meanwhile waits for the same opening."""
         if self._opening is None:
             self._opening = asyncio.get_running_loop().create_task(self._open(), name="open client")
         await asyncio.shield(self._opening)
@@ -171,7 +171,7 @@ class ClientInstance:
         logger.info("client started", extra={"client": self.client_id, "namesrv": list(self.name_servers.addresses)})
 
     async def close(self) -> None:
-        """End everything. Called once, by whoever finds that nobody uses it any more."""
+        """End everything. Called once, by the last user."""
         self.is_closed = True
         if self._opening is not None:
             self._opening.cancel()
@@ -219,7 +219,7 @@ class ClientInstance:
         )
 
     def _connected(self, connection: Connection) -> None:
-        # The task's first step comes before that of whoever waits for the connection: its frame is the first on it.
+        # The task's first step comes before that of others who wait for the connection: its frame is the first on it.
         address = self.net.address_of(connection)
         if address is None:
             return
@@ -228,7 +228,7 @@ class ClientInstance:
         self._connection_changes.opened(connection, address)
 
     def watch_connections(self, listener: ConnectionListener | None) -> Callable[[], None]:
-        """Have a listener told of connections that are made and lost, until what is returned is called."""
+        """Tell a listener of connections that are made and lost, until the returned function is called."""
         return self._connection_changes.watch(listener)
 
     def _before_request(self, address: str, frame: Frame) -> None:

@@ -17,7 +17,7 @@ class ClientLife:
     """What opens last closes first: `_open` puts whatever has to be undone on the stack that it is given.
 
     A start that fails, or that is overtaken by `close`, has undone everything. Closing is finished even if it is
-    cancelled, and twice is harmless: whoever closes waits until everything is undone. Only a handler does not, for
+    cancelled, and twice is harmless: each caller waits until everything is undone. Only a handler does not, for
     closing waits for the handlers: its call begins the end, and returns.
     """
 
@@ -39,7 +39,7 @@ class ClientLife:
 
     @property
     def is_in_handler(self) -> bool:
-        """Whether whoever asks is one of this client's handlers."""
+        """Whether the caller is one of this client's handlers."""
         return False
 
     async def start(self) -> None:

@@ -162,7 +162,7 @@ class LitePullConsumer(ClientLife):
             self._member.subscriptions_changed()
 
     def assign(self, queues: Iterable[MessageQueue], expression: str | MessageSelector = "*") -> None:
-        """Read these queues and no others, whoever else is in the group; before the start or after."""
+        """Read these queues and no others, regardless of the group's other members; before the start or after."""
         if self._member.subscriptions.wire_topics:
             raise IllegalArgument(f"the consumer {self.group} subscribes to topics: it cannot assign queues too")
         self._member.chosen = frozenset(self._names.wrap_queue(queue) for queue in queues)

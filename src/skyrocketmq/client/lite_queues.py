@@ -4,7 +4,8 @@ Rule 1: what a poll hands out is finished when the next poll comes. Only what is
         commit by hand takes what was handed out last, too.
 Rule 2: a queue that is sought in, or given up, loses its waiting batches: nothing of the old place is handed out.
 Rule 3: paused queues are not pulled, and what they have waits.
-Rule 4: another expression holds from behind what was handed out. What waits was chosen by the old one: it is dropped.
+Rule 4: a new expression holds for what follows the messages handed out. What waits was chosen by the old one, and is
+        dropped.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ AFTER_FLOW_CONTROL_S: Final = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiteOptions:
-    """How a lite pull consumer fetches. The numbers are the family's; times are seconds."""
+    """How a lite pull consumer fetches. The numbers are those of Apache's client; times are seconds."""
 
     pull_batch_size: int = 10
     hold_s: float = 20.0
@@ -60,8 +61,8 @@ class LiteQueue(HeldQueue):
     def __init__(self, queue: MessageQueue, subscription: SubscriptionData, *, next_offset: int, now: Moment) -> None:
         super().__init__(queue, next_offset=next_offset, now=now)
         self.subscription = subscription
-        self.handed_offset: int | None = None  # behind what was handed out; None: nothing was yet
-        self.finished_offset: int | None = None  # behind what was handed out before the last poll
+        self.handed_offset: int | None = None  # after what was handed out; None: nothing was yet
+        self.finished_offset: int | None = None  # after what was handed out before the last poll
         self.is_paused = False
 
 

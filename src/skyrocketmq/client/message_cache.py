@@ -104,11 +104,11 @@ class MessageCache:
     def put(self, messages: Sequence[MessageView], *, queue_end: int | None = None) -> None:
         """Add what a pull brought; a message that is here already is not added again.
 
-        `queue_end` is the queue's largest offset, as the broker told it with the pull.
+        `queue_end` is the queue's largest offset, as the broker said with the pull.
         """
         offsets = [message.queue_offset for message in messages]
         if offsets and offsets[0] > self._highest_offset and all(map(lt, offsets, islice(offsets, 1, None))):
-            # As nearly always: all are new, and in order behind what is here.
+            # As nearly always: all are new, and follow what is here in order.
             self._messages.update(zip(offsets, messages, strict=True))
             self._order.extend(offsets)
             self.body_bytes += sum([len(message.body) for message in messages])

@@ -1,8 +1,8 @@
 """A point in time by both clocks, for what must never be believed for too long.
 
 Wall time jumps when somebody sets it, and monotonic time stands still while a machine is suspended (on Linux). A lease
-is over as soon as either clock says so: whoever ends it too early asks once more, whoever ends it too late reads what
-another member reads.
+is over as soon as either clock says so: to end it too early costs one more question, to end it too late means reading
+what another member reads.
 
 Everything that only has to be measured uses monotonic time alone.
 """

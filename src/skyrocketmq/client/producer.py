@@ -247,7 +247,7 @@ class Producer(ProducerLife):
         properties: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
     ) -> SendResult:
-        """Reply to a request that a consumer got; whoever asked has the reply when this returns.
+        """Reply to a request that a consumer got; its sender has the reply when this returns.
 
         Raises `IllegalArgument` for a message that is no request, `SystemFailure` if no broker could pass it on: the
         asker is gone.

@@ -214,7 +214,7 @@ class PullConsumer(ClientLife):
         self._started()
         assert self._send_back is not None, "a consumer that is started can send back"
         if not await self._send_back.hand_back(message, delay_level=delay_level):
-            raise ClientError(f"the message {message.msg_id} could not be handed back to any broker: try again later")
+            raise ClientError(f"the message {message.msg_id} could not be sent back to any broker: try again later")
 
     # --------------------------------------------------------------------------------------------------------- offsets
 

@@ -68,7 +68,7 @@ class PushConsumer(ClientLife):
     | allocation | `average` | how queues are divided among members, the same in all of them |
     | retry_count_max | 16, in order endless | attempts after the first, then the message goes to the dead letters |
     | pause_s | 1 | in order: the pause before a message is tried again |
-    | consume_timeout_s | 900 | a message that a handler has for so long is handed back |
+    | consume_timeout_s | 900 | a message that a handler has for so long is sent back |
     | cache_count_max, cache_mib_max, cache_span_max | 1000, 100, 2000 | what is fetched of a queue and not finished |
     | stop_grace_s | 30 | closing waits so long for handlers, then cancels them |
     | trace | False | True, or the name of a topic: tell there what became of each message |

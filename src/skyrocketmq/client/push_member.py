@@ -1,4 +1,4 @@
-"""A push consumer that runs: its queues, and the parts that pull, consume, commit and hand back.
+"""A push consumer that runs: its queues, and the parts that pull, consume, commit and send back.
 
 A queue's life here: `take_over` (lock it if in order, find where to begin, start its pull loop), messages flow from the
 pull loop through the cache to the handlers, and `give_up` drops it: what is cached is forgotten, the offset is stored,

@@ -1,4 +1,4 @@
-"""How a push consumer works, with the family's defaults and ranges. Times are seconds."""
+"""How a push consumer works, with the defaults and ranges of Apache's client. Times are seconds."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PushOptions:
     cache_span_max: int = 2_000  # from the first of them to the last
     topic_cache_count_max: int | None = None  # of all queues together
     topic_cache_mib_max: int | None = None
-    consume_timeout_s: float = 900.0  # a message that a handler has for so long is handed back
+    consume_timeout_s: float = 900.0  # a message that a handler has for so long is sent back
     retry_count_max: int | None = None  # None, or -1 as in Java: 16, and without end in order
     pause_s: float = 1.0  # in order: before a message is tried again
     auto_commit: bool = True

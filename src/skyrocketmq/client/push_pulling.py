@@ -36,7 +36,7 @@ HOLD_S: Final = 15.0
 TIMEOUT_S: Final = 30.0
 AFTER_ERROR_S: Final = 1.0
 AFTER_FLOW_CONTROL_S: Final = 0.02  # a broker's plea for a pause
-AFTER_INTRODUCTION_S: Final = 0.05  # a broker that did not know this consumer has been told of it
+AFTER_INTRODUCTION_S: Final = 0.05  # a broker that did not know this consumer has heard of it by now
 CACHE_FULL: Final = (PullGate.TOO_MANY_MESSAGES, PullGate.TOO_MANY_BYTES, PullGate.SPAN_TOO_WIDE)
 
 

@@ -3,8 +3,8 @@
 Rule 1: the members of a group ask a broker who they are, and compute the division each for itself (`allocation`).
 Rule 2: a round runs every 20 s, when a broker says that the group has changed, and when a topic's queues have. A round
         that could not be finished (no route, no answer) is repeated soon, and changes nothing for the topics it missed.
-Rule 3: a broker that does not list this consumer has not heard of it yet: it is told, and the queues are kept. To let
-        go of them would stop the consumption of a topic because one broker was restarted.
+Rule 3: a broker that does not list this consumer has not heard of it yet: it gets a heartbeat, and the queues are
+        kept. To let go of them would stop the consumption of a topic because one broker was restarted.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def read_pushed_reply(frame: Frame, *, now_ms: int) -> MessageView:
         body=body,
         properties=properties,
         queue=MessageQueue(topic, "", header.queue_id or 0),
-        queue_offset=QueueOffset(0),  # where the reply is stored, if it is, its asker is not told
+        queue_offset=QueueOffset(0),  # the asker does not learn where the reply is stored, if it is
         log_offset=LogOffset(0),
         born_timestamp=header.born_timestamp or 0,
         born_host_packed=_packed(header.born_host),

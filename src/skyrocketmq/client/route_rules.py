@@ -114,6 +114,6 @@ def pull_address(addresses: Addresses, suggested_id: int) -> tuple[str, bool] | 
 
 
 def vip_address(address: str) -> str:
-    """The second port of a broker, for requests that must not wait behind the crowd."""
+    """The second port of a broker, for requests that must not wait for the crowd's."""
     host, _, port = address.rpartition(":")
     return f"{host}:{int(port) - VIP_PORT_STEP}"

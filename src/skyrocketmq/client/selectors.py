@@ -47,8 +47,8 @@ def select_random(
 
 
 def select_by_machine_room(rooms: Collection[str]) -> QueueSelector:
-    """A selector that takes turns among the queues of brokers in these rooms (`room@name`), and among all where there
-    is none."""
+    """A selector that takes turns among the queues of brokers in these rooms (`room@name`), and among all if
+    there are none."""
     turns = count()
     known = frozenset(rooms)
 

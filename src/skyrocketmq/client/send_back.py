@@ -52,7 +52,7 @@ class SendBack:
             except ANSWER_LOST:
                 await self._ask(message, delay_level)
         except MQError as error:
-            logger.info("message not handed back", extra={"message_id": message.msg_id, "reason": str(error)})
+            logger.info("message not sent back", extra={"message_id": message.msg_id, "reason": str(error)})
             count = message.reconsume_times + 1
             return await self.send_copy(message, reconsume_times=count, asked_level=delay_level)
         return True
@@ -94,7 +94,7 @@ class SendBack:
         # As the broker does it: the place of the first copy, by which it knows the message again.
         properties.setdefault(names.ORIGIN_MESSAGE_ID, message.offset_msg_id)
         properties[names.RECONSUME_TIME] = str(reconsume_times)
-        # Brokers take a copy for dead whose count has reached the limit. That of a message which was to be handed back
+        # Brokers take a copy for dead whose count has reached the limit. That of a message which was to be sent back
         # counts the attempt to come; that of an orderly member, which has used up its attempts, does not.
         counts_ahead = asked_level is not None
         properties[names.MAX_RECONSUME_TIMES] = str(min(self._retry_count_max + counts_ahead, INT32_MAX))

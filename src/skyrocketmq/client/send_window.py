@@ -1,7 +1,7 @@
 """Sends that nobody waits for one by one: so many at a time, and one place where all of them are waited for.
 
 Rule 1: the window has a limit (`in_flight_max`), and who would go over it waits: a fast source cannot fill the memory.
-Rule 2: no error is lost: what has failed since the last `flush` is raised by the next one, whoever saw it before, or is
+Rule 2: no error is lost: what has failed since the last `flush` is raised by the next one, even if others saw it, or is
         logged when the producer is closed.
 Rule 3: closing waits for what was begun; who still waits for room then gets a `ClientError`.
 Rule 4: each place that becomes free wakes one of those who wait, in the order in which they came.

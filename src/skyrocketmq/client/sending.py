@@ -53,7 +53,7 @@ BUSY_S_MAX: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendOptions:
-    """How a producer sends. The numbers are the family's."""
+    """How a producer sends. The numbers are those of Apache's client."""
 
     retry_count_max: int = 2  # attempts after the first
     retry_unsafe: bool = False  # a message that is stored but not flushed or replicated in time is sent once more

@@ -1,4 +1,4 @@
-"""What every producer and consumer can be told about itself and its cluster, with the family's defaults.
+"""The settings that all producers and consumers share, with the defaults of Apache's client.
 
 `SharedOptions` are the keyword arguments that all clients take besides their own; `settings_from` makes one frozen
 `ClientSettings` of them, looks at the environment where nothing was given, and refuses what cannot work. Clients with
@@ -53,8 +53,8 @@ class SharedOptions(TypedDict, total=False):
     unit_mode: bool
     client_ip: str  # part of the client id; found by itself where it is not given
     tls: ClientTls | bool
-    vip_channel: bool  # use the brokers' second port where the family does
-    binary_headers: bool  # the family's binary headers instead of JSON
+    vip_channel: bool  # use the brokers' second port where Apache's client does
+    binary_headers: bool  # binary headers instead of JSON
     address_server: str  # host, or host:port, of the page that lists the name servers; asked if none are given
     poll_name_server_interval_s: float
     heartbeat_interval_s: float

@@ -9,7 +9,7 @@ A stored offset always wins. Without one it depends on what the consumer asked f
 | a time | what was stored about then | the end |
 
 A broker answers 0 for a new group on a queue whose first message it still holds in memory, as if that were stored: a
-young topic is read from its beginning, whatever was asked for. That is the family's way.
+young topic is read from its beginning, whatever was asked for. Apache's brokers do the same.
 """
 
 from __future__ import annotations

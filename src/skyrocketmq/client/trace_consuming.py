@@ -1,7 +1,7 @@
 """Tracing what a consumer does: a SubBefore record when a handler gets a message, a SubAfter when it has returned.
 
 A call with several messages makes two records for each of them, all under one request id. Who polls messages has no
-handler: both records are made when they are handed out, and say success, as the family does.
+handler: both records are made when they are handed out, and say success, as Apache's clients do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["TraceHandling", "trace_polled"]
 class TraceHandling:
     """A consumer's hook. `tracer` is there while the consumer is open.
 
-    A call that takes `timeout_s` or longer is shown as timed out, as the family does.
+    A call that takes `timeout_s` or longer is shown as timed out, as in Apache's traces.
     """
 
     def __init__(self, *, timeout_s: float) -> None:

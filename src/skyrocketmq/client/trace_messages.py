@@ -2,7 +2,7 @@
 
 Rule 1: the keys of the message are the ids and keys of the messages it tells of, each once: that is what traces are
         found by.
-Rule 2: a message takes records until its text has `TEXT_CHARACTERS_MAX` characters, as the family's do, or until its
+Rule 2: a message takes records until its text has `TEXT_CHARACTERS_MAX` characters, as Apache's do, or until its
         keys have `KEYS_BYTES_MAX` bytes, for properties can hold no more.
 """
 

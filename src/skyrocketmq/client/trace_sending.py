@@ -97,7 +97,7 @@ def transaction_ended(
 ) -> None:
     """Trace how the transaction of a message ended, as its producer told the broker at `store_host`.
 
-    `state` is COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW, spelt so by the family. `message` is what the user sent, or
+    `state` is COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW, as Apache spells it. `message` is what the user sent, or
     what the broker showed when it asked; `msg_id`, which is the transaction's id too, the former does not know.
     """
     if tracer.traces(message.topic):

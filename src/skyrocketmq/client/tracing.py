@@ -51,7 +51,7 @@ def trace_topic_of(trace: bool | str) -> str | None:
 
 
 class Tracer:
-    """The traces of one client. `kind` is PRODUCE or CONSUME, as the family names those who send them."""
+    """The traces of one client. `kind` is PRODUCE or CONSUME, as Apache's clients name the sender."""
 
     def __init__(self, instance: ClientInstance, group: str, *, kind: str, topic: str) -> None:
         self.instance = instance

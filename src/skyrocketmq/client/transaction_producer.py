@@ -64,7 +64,7 @@ CHECKS_WAITING_MAX: Final = 2000  # as Java's
 TRACED_STATES: Final = {
     TransactionState.COMMIT: "COMMIT_MESSAGE",
     TransactionState.ROLLBACK: "ROLLBACK_MESSAGE",
-    TransactionState.UNKNOWN: "UNKNOW",  # spelt so by the family
+    TransactionState.UNKNOWN: "UNKNOW",  # spelt so by Apache RocketMQ
 }
 
 
@@ -180,7 +180,7 @@ class TransactionProducer(Producer):
         if iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
             outcome = function(*args)
         else:
-            self._started()  # a closed producer would leave the threads behind
+            self._started()  # a closed producer would not end the threads
             if self._threads is None:
                 self._threads = self._started()[0].machine.executor(self._thread_count, name="transaction")
             running = asyncio.get_running_loop().run_in_executor(self._threads, function, *args)

@@ -117,7 +117,7 @@ def end_of_checked(
     *,
     remark: str | None = None,
 ) -> Frame:
-    """37: the end of a transaction by whoever was asked about it; the places are those of the question."""
+    """37: the end of a transaction by the producer that was asked about it; the places are those of the question."""
     unique_id = message.properties.get(names.UNIQ_KEY) or asked.msg_id or message.msg_id
     header = EndTransactionHeader(
         producer_group=group,

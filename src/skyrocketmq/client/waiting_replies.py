@@ -1,7 +1,7 @@
 """The requests of a client instance that wait for their replies, by correlation id.
 
 Brokers push replies (326) over the instance's connections, whichever of its producers asked. One that nobody waits for
-came too late: it is acknowledged all the same, as the family does, or its sender would try again elsewhere.
+came too late: it is acknowledged all the same, as Apache's clients do, or its sender would try again elsewhere.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class WaitingReplies:
             reply.exception()  # looked at: it may be that the request has failed by other means
 
     def fail(self, correlation_id: str, error: ClientError) -> None:
-        """End a wait: whoever asked is closing."""
+        """End a wait: the client that asked is closing."""
         reply = self._waiting.get(correlation_id)
         if reply is not None and not reply.done():
             reply.set_exception(error)

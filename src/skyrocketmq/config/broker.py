@@ -27,7 +27,7 @@ BROKER_PORT = 10911
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BrokerConfig(Section, title="broker"):
-    """Everything a broker is told at its start: its own keys, its store's and its network's."""
+    """A broker's configuration at its start: its own keys, its store's and its network's."""
 
     # who it is
     rocketmq_home: Path | None = conf(
@@ -79,7 +79,7 @@ class BrokerConfig(Section, title="broker"):
         at_least=0,
         at_most=7,
     )
-    region_id: str = conf("regionId", default="DefaultRegion", doc="region that is told to producers", changeable=True)
+    region_id: str = conf("regionId", default="DefaultRegion", doc="region that is sent to producers", changeable=True)
 
     # topics and groups
     default_topic_queue_count: int = conf(

@@ -55,7 +55,7 @@ _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """What `conf` was told about one field."""
+    """What `conf` was given about one field."""
 
     key: str
     doc: str
@@ -140,7 +140,7 @@ class Section:
             cls.title = title
 
     def settled(self: S, given: Collection[str]) -> tuple[S, tuple[str, ...]]:
-        """The configuration with the rules between its keys applied, and what an operator should be told about it.
+        """The configuration with the rules between its keys applied, and what an operator should know about it.
 
         `given` names the keys that were set somewhere; the others may follow from them. Raises `ConfigError` for what
         cannot work.
@@ -186,7 +186,7 @@ class Key:
 
     @property
     def is_reserved(self) -> bool:
-        """Whether only whoever has the machine may change it: what is declared so, and by its nature every path, every
+        """Whether only the machine's operator may change it: what is declared so, and by its nature every path, every
         secret and every system property of Apache's (a key with dots), unless it takes effect while running."""
         declared = self.declared
         by_nature = self.kind is Path or declared.secret or "." in declared.key

@@ -5,7 +5,7 @@ Rule 2: readers take `holder.current` each time they need a value, and keep it n
 Rule 3: a key that takes effect at a start only is taken too: it goes to the file, `current` keeps what is in effect,
 and `pending` tells of it until the next start.
 Rule 4: no request changes a reserved key (`Key.is_reserved`): who is let in, which certificates are trusted, where
-files are and which ports are open is for whoever has the machine.
+files are and which ports are open is for the machine's operator.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ConfigVersion(NamedTuple):
 
 
 class ConfigChange(NamedTuple, Generic[C]):
-    """What listeners are told after a change."""
+    """What listeners get after a change."""
 
     before: C
     after: C
@@ -101,7 +101,7 @@ class ConfigHolder(Generic[C]):
     def as_properties(self) -> dict[str, str]:
         """What GET_BROKER_CONFIG and GET_NAMESRV_CONFIG show: all keys, and the file's unknown ones, but no secrets.
 
-        Whoever has changed a key sees his value, as at Apache's servers, also where it waits for the next start.
+        A changed key shows its new value, as with Apache's servers, even if that waits for the next start.
         """
         unknown = {name: text for name, text in self._planned.unknown.items() if not has_secret_name(name)}
         return {**unknown, **as_properties(self._planned.config)}

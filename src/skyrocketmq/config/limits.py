@@ -1,6 +1,6 @@
 """How much one client of a broker may ask for: beyond, it is refused and the others are served on.
 
-All of these are far above what clients of the family reach by themselves. `docs/security.md` has the whole list of
+All of these are far above what Apache's clients reach by themselves. `docs/security.md` has the whole list of
 limits, also of those that are no setting.
 """
 

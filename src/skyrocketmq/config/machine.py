@@ -13,7 +13,7 @@ __all__ = ["host_name", "local_address", "processors", "user_home"]
 
 
 def user_home() -> Path:
-    """The directory below which stores and name server files are kept unless told otherwise, as at Apache."""
+    """The directory below which stores and name server files are kept by default, as with Apache RocketMQ."""
     return Path.home()
 
 

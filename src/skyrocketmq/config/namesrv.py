@@ -14,12 +14,12 @@ from skyrocketmq.config.tls import TlsConfig
 __all__ = ["DEFAULT_NAMESRV", "NAMESRV_PORT", "NamesrvConfig"]
 
 NAMESRV_PORT = 9876
-DEFAULT_NAMESRV = f"127.0.0.1:{NAMESRV_PORT}"  # where `skyrocketmq up` is, and clients look that are told nothing
+DEFAULT_NAMESRV = f"127.0.0.1:{NAMESRV_PORT}"  # where `skyrocketmq up` is, and where clients look by default
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NamesrvConfig(Section, title="name server"):
-    """Everything a name server is told at its start."""
+    """A name server's configuration at its start."""
 
     rocketmq_home: Path | None = conf(
         "rocketmqHome",

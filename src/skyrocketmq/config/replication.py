@@ -12,7 +12,7 @@ __all__ = ["ReplicationPortConfig"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReplicationPortConfig(Section, title="Replication port"):
-    """Whoever is let in there gets every message of the broker, and on a SYNC_MASTER says what is safe."""
+    """A slave that is let in gets every message of the broker, and on a SYNC_MASTER says what is safe."""
 
     slave_addresses: str = conf(
         "haSlaveAddresses",

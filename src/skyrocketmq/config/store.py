@@ -50,7 +50,7 @@ class FlushDiskType(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoreConfig(Section, title="store"):
-    """Everything a store is told when it is opened."""
+    """A store's configuration when it is opened."""
 
     # role
     broker_role: BrokerRole = conf(

@@ -29,8 +29,8 @@ class SqlFilter:
     """A compiled expression.
 
     `names` are the properties it asks for. `condition_count` says how much work one message is. `ignored` is the text
-    behind a complete expression that is not part of it: Apache's brokers take no notice of such text, so neither can
-    we, but whoever wrote it should hear of it.
+    after a complete expression: it is not part of it, and Apache's brokers take no notice of it, so neither can we,
+    but its author should hear of it.
     """
 
     __slots__ = (

@@ -144,7 +144,7 @@ class _Compiler:
 
 
 def number_of(node: Node) -> Number | None:
-    """The number that a node stands for, signs included; None if it is none."""
+    """The number that a node stands for, signs included; None if it is not a number."""
     if isinstance(node, Literal) and not isinstance(node.value, str):
         return node.value
     if isinstance(node, Negative):

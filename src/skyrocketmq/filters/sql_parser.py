@@ -11,8 +11,8 @@ From the loosest to the tightest, each level reading from left to right:
 
 Rule 1: the language is Apache's, with its limits: no arithmetic, no LIKE, no functions, texts cannot be ordered, IN
 takes a property and texts, and NOT binds tighter than any comparison.
-Rule 2: text behind a complete expression is not part of it. `a > 5 b` is `a > 5`, as it is at Apache; the parser says
-where the rest begins, so that somebody can be told.
+Rule 2: text after a complete expression is not part of it. `a > 5 b` is `a > 5`, as it is with Apache's; the parser
+says where the rest begins, so that the author can hear of it.
 Rule 3: one pass, no going back; depth and size are limited, and an expression beyond the limits is refused.
 """
 
@@ -100,7 +100,7 @@ class _Parser:
             if not lowest <= level <= highest:
                 return left
             tokens.advance()
-            # What a looser sign has joined is closed to tighter ones: behind `a IS NULL`, a `>` begins the rest.
+            # What a looser sign has joined is closed to tighter ones: after `a IS NULL`, a `>` begins the rest.
             highest = level
             if level <= _AND:
                 right_at = tokens.current.at
@@ -137,7 +137,7 @@ class _Parser:
             case "IN" if sign.kind is TokenKind.KEYWORD:
                 return self._in(left, left_at, is_negated=is_negated)
         if is_negated:
-            raise self.tokens.error("behind a value, NOT needs BETWEEN or IN", sign.at)
+            raise self.tokens.error("after a value, NOT needs BETWEEN or IN", sign.at)
         right_at = self.tokens.current.at
         right = self._unary()
         self._check_order(sign.text, (left, left_at), (right, right_at))

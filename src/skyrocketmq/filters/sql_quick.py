@@ -148,7 +148,7 @@ def _pattern(field_names: list[bytes], wanted: set[bytes], kinds: Mapping[str, s
             value = _VALUES[kind] if asked is None else b"(%b)" % _VALUES[kind]
             parts.append(rb"%b\x01%b" % (re.escape(name), value))
         elif not name:
-            parts.append(b"")  # behind a separator at the end
+            parts.append(b"")  # after a separator at the end
         elif name[0] in firsts:
             parts.append(rb"%b\x01[^\x02]*" % re.escape(name))
         else:

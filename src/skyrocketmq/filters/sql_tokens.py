@@ -139,13 +139,13 @@ class Tokens:
         return Token(TokenKind.TEXT, self.expression[at + 1 : last_quote - 1].replace("''", "'"), at)
 
     def _skip(self, at: int) -> int:
-        """The place of the next token, behind blanks and comments."""
+        """The place of the next token, after blanks and comments."""
         expression = self.expression
         while True:
             at = _BLANKS.match(expression, at).end()  # type: ignore[union-attr]  # it matches the empty text too
             if expression.startswith("--", at) and at < self._last_line_end:
                 end = _LINE_END.search(expression, at)
-                assert end is not None, "there is one behind"
+                assert end is not None, "one follows"
                 at = end.end()
             elif expression.startswith("/*", at):
                 close = expression.find("*/", at + 2)

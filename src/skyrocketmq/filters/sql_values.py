@@ -1,6 +1,6 @@
 """Numbers and truth values in the texts of properties, read as Java reads them.
 
-A property is text. Compared with a number it is read as a number of that kind, and a text that is none raises
+A property is text. Compared with a number it is read as a number of that kind, and a text that is not a number raises
 `ValueError`: whatever the rest of an expression says, the message then does not match.
 """
 

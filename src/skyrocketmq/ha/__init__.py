@@ -1,7 +1,7 @@
 """Replication: a master's log, copied to its slaves while it grows.
 
 Read in this order: `rules` (what is sent, and to whom it is refused; pure), `admission` (who may connect; pure),
-`channel` (bytes, in plain or inside TLS), `replicas` (how far the slaves are, and which sends wait for them), `master`
+`connection` (what both ends share), `replicas` (how far the slaves are, and which sends wait for them), `master`
 (one connection a slave), `slave` (the other end of it). The bytes on the wire are `wire.replication`'s, the slave's
 side of the store is `store.replica`.
 

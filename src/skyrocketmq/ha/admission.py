@@ -8,8 +8,8 @@
 Allowed are the addresses of `haSlaveAddresses`; where there are none, those of the white list with accounts, and all
 without. A slave that signs needs the account of an administrator, or the broker's own, and the same broker name.
 
-Rule 1: whoever is let in gets every message, and its reports count. So nobody is let in by halves.
-Rule 2: accounts and the white list change while a master runs; who would not be let in any more has to go.
+Rule 1: a slave that is let in gets every message, and its reports count. There is nothing in between.
+Rule 2: accounts and the white list change while a master runs. A slave that would not be let in now has to go.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class Admission:
     is_signature_required: bool = False
 
     def entry(self, address: bytes) -> Entry:
-        """What is asked of whoever connects from a packed address."""
+        """What a slave that connects from this packed address has to do."""
         if not self.is_signature_required and self.is_allowed(address):
             return Entry.FREE
         return Entry.SIGN if self.can_check() else Entry.NONE
 
     def check(self, introduction: Introduction, challenge: bytes) -> Pass:
-        """What a slave that has shown who it is may come in with. Raises `SlaveRefused`."""
+        """Check a slave's signature and its broker name. Raises `SlaveRefused`."""
         secret = self.find_secret(introduction.access_key)
         # An unknown account takes as long as a wrong secret.
         if not is_signed_with(NO_SECRET if secret is None else secret, introduction, challenge) or secret is None:
@@ -72,7 +72,7 @@ class Admission:
         return Pass(introduction.access_key, secret)
 
     def is_good(self, shown: Pass | None, address: bytes) -> bool:
-        """Whether who came in with this, or by its address alone, would be let in now."""
+        """Whether a slave that was let in with this pass, or by its address alone, would be let in now."""
         if shown is None:
             return self.entry(address) is Entry.FREE
         return self.find_secret(shown.access_key) == shown.secret_key

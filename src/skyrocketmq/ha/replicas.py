@@ -1,8 +1,8 @@
 """How far the slaves of a master are, and who waits for them: the twin of the store's `flushing`.
 
 Rule 1: a message is replicated once one slave has it. What a slave has said stays true after it has gone.
-Rule 2: nobody waits for a slave that is not there, or is too far behind: that is told at once.
-Rule 3: a sender waits for a stated time at most. Its message stays stored here; it only is not known to be elsewhere.
+Rule 2: if no slave is connected, or all are too far behind, a sender is answered at once instead of waiting.
+Rule 3: a sender waits for a limited time. After that its message is stored here, and perhaps nowhere else.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Rule 1: a slave says where its log ends, and gets everything from there on. One that is empty says 0 and gets the whole
 log; or, as with Apache's masters, only the newest file, if it is so configured.
 Rule 2: a slave that says more than the master has, or less than the master still has, holds another log. It is refused
-with a text for the operator, because going on would make a copy that is none.
-Rule 3: nobody has what he was not sent: a report beyond that acknowledges nothing, and ends the connection.
+with a text for the operator: whatever was sent next would not make it a copy.
+Rule 3: a slave cannot have what it was not sent: a report of more acknowledges nothing, and ends the connection.
 Rule 4: a piece is at most so long and lies within one log file.
 """
 
@@ -37,11 +37,11 @@ def check_report(reported: int, *, max_offset: int, sent: int | None = None) -> 
     """Raises `SlaveRefused` for a slave that claims to have what this master never had, or never sent to it."""
     if sent is not None and sent < reported <= max_offset:
         raise SlaveRefused(
-            f"the slave reports {reported}, and was sent no more than {sent}: it has that from elsewhere, or not at all"
+            f"the slave reports {reported}, but was sent no more than {sent}: it got the rest elsewhere, or not at all"
         )
     if reported > max_offset:
         raise SlaveRefused(
-            f"the slave's log ends at {reported}, behind the end of this master's at {max_offset}: it is the copy of "
+            f"the slave's log ends at {reported}, beyond the end of this master's log at {max_offset}: it is a copy of "
             "another log, or this master has lost its end. Make the slave the master, or empty its store"
         )
 

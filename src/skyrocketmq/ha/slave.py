@@ -21,13 +21,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final
 
-from skyrocketmq.errors import ConnectFailed, MQError, ProtocolError, StoreError
-from skyrocketmq.ha.channel import Channel
-from skyrocketmq.net.addresses import parse_address
+from skyrocketmq.errors import ConnectFailed, MQError, ProtocolError
+from skyrocketmq.ha.connection import ReplicationStream, replication_setup
+from skyrocketmq.net.addresses import Address, parse_address
+from skyrocketmq.net.stream import StreamSetup, dial
 from skyrocketmq.net.tls import ClientTls, TlsSession
-from skyrocketmq.ports import Clock, Link, Timer
+from skyrocketmq.ports import Clock, Link
 from skyrocketmq.store.replica import LogCopy, NotContinuous
 from skyrocketmq.wire.replication import PieceDecoder, encode_report
 from skyrocketmq.wire.replication_greeting import HELLO, decode_challenge, encode_introduction, sign_introduction
@@ -63,7 +64,7 @@ class SlaveOptions:
 
 
 async def _nothing() -> None:
-    """What is done where nobody has to be asked."""
+    """The default for what is awaited: nothing to do."""
 
 
 class SlaveService:
@@ -72,8 +73,8 @@ class SlaveService:
     `find_master` is awaited now and then while there is no connection: it should end in a call of `set_master`.
     `prepare` is awaited before an empty copy asks for the log, and may raise an `MQError` not to let it. `check` is
     awaited on each new connection before anything is said through it: it raises `NotContinuous` if the master's log is
-    another one, any other `MQError` if that cannot be told now. `on_joined` is called once the log is asked for.
-    Whoever made the copy closes it, after the task has ended.
+    another one, any other `MQError` if it cannot find out. `on_joined` is called once the log is asked for.
+    The owner of the copy closes it, after the task has ended.
     """
 
     def __init__(
@@ -96,6 +97,9 @@ class SlaveService:
         self._prepare = prepare
         self._check = check
         self._on_joined = on_joined
+        # Reports leave at once, not at the end of the loop's turn, which is what an event loop makes of a limit of 0:
+        # senders at the master wait for them, and dispatching what was received takes longer than anything else here.
+        self._setup = replication_setup(clock=clock, idle_timeout_s=options.idle_timeout_s, unsent_bytes_max=0)
         self._master: str | None = None
         self._refusal_count = 0  # in a row
         self._refused_until = 0.0
@@ -105,7 +109,7 @@ class SlaveService:
 
     @property
     def is_connected(self) -> bool:
-        return self._connection is not None and self._connection.is_open
+        return self._connection is not None and self._connection.is_following
 
     def set_master(self, address: str | None) -> None:
         """Where the master takes slaves; None changes nothing, because one that is gone may come back there."""
@@ -114,7 +118,7 @@ class SlaveService:
         self._master = address
         self._refusal_count, self._refused_until = 0, 0.0
         if self._connection is not None:
-            self._connection.end("the master has another address now")
+            self._connection.abort("the master has another address now")
 
     async def run(self) -> None:
         """Copy for ever."""
@@ -130,8 +134,6 @@ class SlaveService:
                         self._finding = asyncio.get_running_loop().create_task(self._ask_for_master())
                 await self._clock.sleep(min(RETRY_FIRST_S * 2.0 ** min(failures, 10), RETRY_MAX_S))
         finally:
-            if self._connection is not None:
-                self._connection.end("this broker is stopping")
             if self._finding is not None:
                 self._finding.cancel()
 
@@ -145,44 +147,30 @@ class SlaveService:
 
     async def _follow(self, address: str) -> bool:
         """One connection, from its beginning to its end; whether anything came through it."""
-        connection = _MasterConnection(self._copy, self._options, clock=self._clock)
         try:
-            host, port = parse_address(address)
-            if self._options.tls is not None:
-                connection.use_tls(TlsSession(self._options.tls.context(), server_side=False, hostname=host))
-            self._copy.dispatch()  # of what the disk may have refused before
-            if self._copy.is_empty:
-                await self._prepare()
-            async with self._clock.timeout(CONNECT_TIMEOUT_S):
-                await self._link.connect(lambda: connection, host, port)
-                await connection.wait_open()
-            self._connection = connection
+            connection = self._connection = await self._connect(parse_address(address))
             if self._options.account is not None:
                 await connection.introduce(self._options.account)
-            # After the connection is there, not before: whoever answers now is who would be followed. A master that is
-            # restarted meanwhile, without its newest messages, takes this connection down with it.
+            # After the connection is there, not before: the master that answers now is the one that would be followed.
+            # If it is restarted meanwhile, without its newest messages, this connection ends with it.
             await self._check()
             # What there is of a record that came in part is not compared: it is asked for again.
             await self._copy.drop_unfinished()
+            begin = self._copy.end
+            connection.begin()
+            self._on_joined()
+            await connection.closed
         except NotContinuous as error:
-            connection.end(str(error))
-            self._connection = None
             self._refuse(address, str(error))
             return False
         except (MQError, OSError, TimeoutError) as error:
-            connection.end(str(error))
-            self._connection = None
-            self._complain(address, f"no connection: {error or type(error).__name__}")
+            self._complain(address, str(error) or f"no connection within {CONNECT_TIMEOUT_S:g} s")
             return False
-        except BaseException:
-            connection.end("given up")
-            self._connection = None
-            raise
-        begin = self._copy.end
-        connection.begin()
-        self._on_joined()
-        reason = await connection.wait_ended()
-        self._connection = None
+        finally:
+            if self._connection is not None:
+                self._connection.abort("given up")
+                self._connection = None
+        reason = connection.close_reason
         if self._copy.end > begin or (connection.has_received and not connection.is_refused):
             self._said = None
             self._refusal_count = 0
@@ -191,6 +179,15 @@ class SlaveService:
         else:
             self._complain(address, reason)
         return connection.has_received
+
+    async def _connect(self, address: Address) -> _MasterConnection:
+        options, tls = self._options, self._options.tls
+        session = None if tls is None else TlsSession(tls.context(), server_side=False, hostname=address.host)
+        connection = _MasterConnection(self._copy, self._setup, heartbeat_s=options.heartbeat_s, tls=session)
+        self._copy.dispatch()  # of what the disk may have refused before
+        if self._copy.is_empty:
+            await self._prepare()
+        return await dial(connection, address, link=self._link, clock=self._clock, timeout_s=CONNECT_TIMEOUT_S)
 
     def _refuse(self, address: str, reason: str) -> None:
         """The two logs do not fit: leave the master alone for a while, longer each time."""
@@ -207,69 +204,27 @@ class SlaveService:
             self._said = reason
 
 
-class _MasterConnection(asyncio.Protocol):
-    """One connection to the master. It is silent until `begin`."""
+class _MasterConnection(ReplicationStream):
+    """One connection to the master. It says nothing about the log until `begin`."""
 
-    def __init__(self, copy: LogCopy, options: SlaveOptions, *, clock: Clock) -> None:
-        self.has_received = False
-        self.is_open = False
+    def __init__(self, copy: LogCopy, setup: StreamSetup, *, heartbeat_s: float, tls: TlsSession | None = None) -> None:
+        super().__init__(setup, heartbeat_s=heartbeat_s, tls=tls)
         self.is_refused = False  # it ended because what came does not fit
         self._copy = copy
-        self._options = options
-        self._clock = clock
         self._decoder = PieceDecoder()
-        self._session: TlsSession | None = None
-        self._channel: Channel | None = None
-        self._opened = asyncio.Event()
+        self._has_begun = False
         self._challenge: asyncio.Future[bytes] | None = None  # what the master asks to sign, while that is waited for
         self._greeting = b""
-        self._transport: asyncio.Transport | None = None
-        self._reason = ""
-        self._ended = asyncio.Event()
-        self._heard_at = self._reported_at = clock.monotonic()
         self._reported = 0
-        self._timer: Timer | None = None
 
-    async def wait_ended(self) -> str:
-        """Wait for the end of the connection; the reason for it."""
-        await self._ended.wait()
-        return self._reason
-
-    def end(self, reason: str) -> None:
-        self._reason = self._reason or reason
-        self.is_open = False
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._transport is not None:
-            self._transport.abort()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        if self._reason:  # given up while it was being made
-            self._transport.abort()
-            return
-        # Reports leave at once, not at the end of the loop's turn: senders at the master wait for them, and dispatching
-        # what was received takes longer than anything else here.
-        self._transport.set_write_buffer_limits(high=0)
-        self._channel = Channel(self._transport, self._session)
-        self._channel.receive(b"")  # TLS begins
-        if self._channel.is_open:
-            self._opened.set()
-
-    def use_tls(self, session: TlsSession) -> None:
-        """Before it is connected."""
-        self._session = session
-
-    async def wait_open(self) -> None:
-        """Wait until something can be said; raise `NetError` if the connection ends before."""
-        await self._opened.wait()
-        if self._reason:
-            raise ConnectFailed(self._reason)
+    @property
+    def is_following(self) -> bool:
+        return self._has_begun and not self._is_closing
 
     async def introduce(self, account: SlaveAccount) -> None:
         """Offer to sign, and do it if the master asks for it. Raises an `MQError` if the connection ends meanwhile."""
-        self._challenge = asyncio.get_running_loop().create_future()
-        self._write(HELLO)
+        self._challenge = self._loop.create_future()
+        self._outbox.send([HELLO])
         try:
             async with self._clock.timeout(CHALLENGE_S):
                 challenge = await self._challenge
@@ -283,66 +238,50 @@ class _MasterConnection(asyncio.Protocol):
             secret_key=account.secret_key,
             broker_name=account.broker_name,
         )
-        self._write(encode_introduction(introduction))
+        self._outbox.send([encode_introduction(introduction)])
 
     def begin(self) -> None:
         """Ask for the log: say where the copy ends. Nothing happens if the connection has ended meanwhile."""
-        if self._reason:
-            return
-        self.is_open = True
-        self._heard_at = self._clock.monotonic()
+        self._has_begun = True
         self._report()
-        self._set_timer()
+
+    def give_sign(self) -> None:
+        if self._has_begun:
+            self._report()
+
+    def eof_received(self) -> None:
+        self.abort("the master closed the connection: see its log")
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.end(f"the connection was lost: {error}" if error else "the master closed the connection: see its log")
-        self._ended.set()
-        self._opened.set()
+        super().connection_lost(error)
         if self._challenge is not None and not self._challenge.done():
-            self._challenge.set_exception(ConnectFailed(self._reason))
+            self._challenge.set_exception(ConnectFailed(self.close_reason))
 
     # ---------------------------------------------------------------------------------------------------------- copying
 
-    def data_received(self, data: bytes) -> None:
-        assert self._channel is not None, "it is called on a connection"
-        try:
-            data = self._channel.receive(data)
-        except ProtocolError as error:
-            self.end(str(error))
-            return
-        if self._channel.is_open and not self._opened.is_set():
-            self._opened.set()
-        if not data:
-            return
-        if not self.is_open:
+    def take(self, data: bytes) -> None:
+        if not self._has_begun:
             self._read_greeting(data)
             return
-        self._heard_at = self._clock.monotonic()
         if not self.has_received:
             logger.info("replicating", extra={"from": self._copy.end})
-            self.has_received = True
-        try:
-            self._take(data)
-        except NotContinuous as error:
-            self.is_refused = True
-            self.end(str(error))
-        except (ProtocolError, StoreError, OSError) as error:
-            self.end(str(error))
+        self._read_count += 1
+        self._take_pieces(data)
+
+    def refuse(self, error: Exception) -> None:
+        self.is_refused = isinstance(error, NotContinuous)
+        self.abort(str(error))
 
     def _read_greeting(self, data: bytes) -> None:
         """Before the log is asked for, only one thing can come."""
-        self._greeting += data
-        try:
-            challenge = decode_challenge(self._greeting) if self._challenge is not None else None
-        except ProtocolError as error:
-            self.end(str(error))
-            return
         if self._challenge is None:
-            self.end("the master sent something before it was asked")
-        elif challenge is not None and not self._challenge.done():
+            raise ProtocolError("the master sent something before it was asked")
+        self._greeting += data
+        challenge = decode_challenge(self._greeting)
+        if challenge is not None and not self._challenge.done():
             self._challenge.set_result(challenge)
 
-    def _take(self, data: bytes) -> None:
+    def _take_pieces(self, data: bytes) -> None:
         copy = self._copy
         try:
             begin, end, run = 0, 0, list[memoryview]()
@@ -367,25 +306,4 @@ class _MasterConnection(asyncio.Protocol):
 
     def _report(self) -> None:
         self._reported = self._copy.end
-        self._reported_at = self._clock.monotonic()
-        self._write(encode_report(self._reported))
-
-    def _write(self, data: bytes) -> None:
-        if self._channel is not None and not self._reason:
-            self._channel.write([data])
-
-    # ------------------------------------------------------------------------------------------------------------ time
-
-    def _set_timer(self) -> None:
-        options, now = self._options, self._clock.monotonic()
-        due_at = min(self._reported_at + options.heartbeat_s, self._heard_at + options.idle_timeout_s)
-        self._timer = self._clock.call_later(max(due_at - now, 0.001), self._look)
-
-    def _look(self) -> None:
-        options, now = self._options, self._clock.monotonic()
-        if now - self._heard_at >= options.idle_timeout_s:
-            self.end(f"nothing was heard of the master for {options.idle_timeout_s:g} s")
-            return
-        if now - self._reported_at >= options.heartbeat_s:
-            self._report()
-        self._set_timer()
+        self._outbox.send([encode_report(self._reported)])

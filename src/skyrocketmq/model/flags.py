@@ -16,8 +16,8 @@ MULTI_TAGS: Final = 0x0002  # set by the broker for topics whose filter type is 
 TRANSACTION_MASK: Final = 0x000C
 BORN_HOST_V6: Final = 0x0010  # both host bits are set by the broker, from the addresses it sees
 STORE_HOST_V6: Final = 0x0020
-NEED_UNWRAP: Final = 0x0040  # reserved by the family, carried untouched
-INNER_BATCH: Final = 0x0080  # reserved by the family, carried untouched
+NEED_UNWRAP: Final = 0x0040  # reserved by Apache RocketMQ, carried untouched
+INNER_BATCH: Final = 0x0080  # reserved by Apache RocketMQ, carried untouched
 COMPRESSION_MASK: Final = 0x0700
 COMPRESSION_SHIFT: Final = 8
 

@@ -58,6 +58,6 @@ class ConsumerData(msgspec.Struct, frozen=True, rename="camel"):
 class HeartbeatData(msgspec.Struct, frozen=True):
     """One client, as its broker should know it."""
 
-    client_id: str = msgspec.field(default="", name="clientID")  # the family's spelling, here and in code 35 only
+    client_id: str = msgspec.field(default="", name="clientID")  # Apache's spelling, here and in code 35 only
     producer_data_set: tuple[ProducerData, ...] = msgspec.field(default=(), name="producerDataSet")
     consumer_data_set: tuple[ConsumerData, ...] = msgspec.field(default=(), name="consumerDataSet")

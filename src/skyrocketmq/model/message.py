@@ -201,7 +201,7 @@ class MessageView(msgspec.Struct, frozen=True, gc=False):  # no gc: it refers to
 
     @property
     def user_properties(self) -> dict[str, str]:
-        """The properties without those that the family reserves."""
+        """The properties without those that Apache RocketMQ reserves."""
         return {name: value for name, value in self.properties.items() if name not in names.RESERVED}
 
 

@@ -1,6 +1,6 @@
 """Two numbers that must not be confused.
 
-Both are called "offset" by the RocketMQ family: one counts bytes of the commit log, the other messages of a queue.
+Both are called "offset" in Apache RocketMQ: one counts bytes of the commit log, the other messages of a queue.
 """
 
 from __future__ import annotations

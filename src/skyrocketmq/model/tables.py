@@ -82,7 +82,7 @@ class SubscriptionData(msgspec.Struct, frozen=True, rename="camel"):
     code_set: frozenset[Int32] = frozenset()
     sub_version: Int64 = 0
     expression_type: str | None = TAG_EXPRESSION  # None and "" count as TAG
-    class_filter_mode: bool = False  # of a family feature that is gone; always false
+    class_filter_mode: bool = False  # of a former feature of Apache RocketMQ; always false
 
 
 class DataVersion(msgspec.Struct, frozen=True, order=True):

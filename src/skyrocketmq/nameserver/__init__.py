@@ -8,7 +8,7 @@
     server.py          the service: socket, expiry scan, configuration, start and stop
 
 Name servers know nothing of each other. A broker tells all of them everything, every 30 seconds, and a client asks any
-one of them: whatever a name server forgets, it is told again. Only the key-value settings are kept on disk.
+one of them: whatever a name server forgets, it soon hears again. Only the key-value settings are kept on disk.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ class NameServerHandlers:
         if self._order_body[0] is not table:
             text = encode_body(KvTable(table=dict(table))) if table is not None else b""
             if len(text) > ORDER_BODY_BYTES_MAX:
-                logger.error("order config is too large for brokers to be told", extra={"bytes": len(text)})
+                logger.error("order config is too large to be sent to brokers", extra={"bytes": len(text)})
                 text = b""
             self._order_body = (table, text)
         return self._order_body[1]

@@ -29,7 +29,7 @@ UNIT = 1  # bits of a topic's system flag
 UNIT_SUBSCRIPTION = 2
 
 TOPICS_A_STEP = 512  # taken in, changed or swept away before others have their turn
-TOPIC_CHARACTERS_MAX = 512  # no broker of the family stores a message under such a name; it is passed over
+TOPIC_CHARACTERS_MAX = 512  # no broker stores a message under a longer name; such a topic is ignored
 CLUSTERS_OF_A_NAME_MAX = 16  # the one that it shows, and the latest; a broker that is alive repeats its own
 
 _Numbers = tuple[int, int, int, int]  # read queues, write queues, permission, system flag
@@ -351,7 +351,7 @@ class RouteTables:
         self.sweep()
 
     def sweep(self) -> bool:
-        """Clean up behind brokers that are gone, some hundred topics at a time; true if there is more to do."""
+        """Clean up after brokers that are gone, some hundred topics at a time; true if there is more to do."""
         if self._leftovers:
             name, topics = self._leftovers[0]
             back = self._topics_of.get(name, ())  # the broker may have come back meanwhile, with these

@@ -1,8 +1,8 @@
 """Addresses of peers: as text for people and tables, as bytes for records.
 
 Rule 1: the text is `host:port` and is split at the last colon, so that `::1:9876` is a host and a port. Brackets around
-an IPv6 host are understood, and never written: the family does not write them.
-Rule 2: an IPv4 peer of a socket that serves both families is an IPv4 peer; it does not show as `::ffff:10.0.0.1`.
+an IPv6 host are understood, and never written: Apache RocketMQ does not write them.
+Rule 2: an IPv4 peer of a socket that serves IPv6 as well is an IPv4 peer; it does not show as `::ffff:10.0.0.1`.
 """
 
 from __future__ import annotations

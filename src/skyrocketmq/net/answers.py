@@ -1,8 +1,8 @@
 """What a client's connections do with what they receive: answers to sends first, all else to the dispatcher.
 
 This is a module of the hot path: a producer with many messages under way gets hundreds of answers in a buffer, and
-they are read together (`hot.sends`). Whoever waits for one gets it as it was read; one that turns up where another kind
-of answer is awaited is made into a frame, so that nobody has to know.
+they are read together (`hot.sends`). A request that waits for one gets it as it was read. Where
+another kind of answer is awaited, it is made into a frame first.
 """
 
 from __future__ import annotations

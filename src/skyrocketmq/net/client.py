@@ -23,7 +23,7 @@ from skyrocketmq.net.connection import Connection, ConnectionSetup, Request, fra
 from skyrocketmq.net.dispatch import Dispatcher
 from skyrocketmq.net.options import ClientOptions, backoff_s
 from skyrocketmq.net.rest import Budget
-from skyrocketmq.net.server import close_all
+from skyrocketmq.net.stream import close_all, dial
 from skyrocketmq.net.tasks import Tasks
 from skyrocketmq.net.tls import ClientTls, TlsSession
 from skyrocketmq.ports import Clock, Link, SystemChance, SystemClock, TcpLink
@@ -45,7 +45,7 @@ class _Target:
     def __init__(self, address: Address) -> None:
         self.address = address
         self.connection: Connection | None = None
-        self.attempt: asyncio.Task[None] | None = None  # one at a time, whoever waits for it
+        self.attempt: asyncio.Task[None] | None = None  # one at a time, for all who wait
         self.failure_count = 0  # in a row
         self.next_try_at = 0.0
         self.last_error = ""
@@ -243,15 +243,9 @@ class Client:
 
     async def _dial(self, address: Address, context: ssl.SSLContext | None) -> Connection:
         session = None if context is None else TlsSession(context, server_side=False, hostname=address.host)
+        timeout_s = self._options.connect_timeout_s
         connection = Connection(self._setup, tls=session)
-        async with self._clock.timeout(self._options.connect_timeout_s):
-            transport, _ = await self._link.connect(lambda: connection, address.host, address.port)
-            try:
-                await connection.wait_open()
-            except BaseException:
-                transport.abort()
-                raise
-        return connection
+        return await dial(connection, address, link=self._link, clock=self._clock, timeout_s=timeout_s)
 
     def _failed(self, target: _Target, error: str) -> None:
         target.failure_count += 1

@@ -40,7 +40,6 @@ Feed = Callable[[bytes, "Connection"], tuple[int, Sequence[Part]]]
 TURN_S = 0.005  # for so long a connection's requests are handled before those of others have their turn
 TURN_FRAMES = 4096  # and so many, for where no clock runs
 
-PORT_BYTES = 4  # at the end of a packed host
 _RESPONSE_BIT = 1
 _ONEWAY_BIT = 2
 
@@ -67,7 +66,7 @@ class ConnectionSetup(StreamSetup):
 
 
 class Connection(Stream):
-    """One connection: `request`, `oneway` and `send_later` for whoever sends; the rest is for feeds and owners."""
+    """One connection: `request`, `oneway` and `send_later` for senders; the rest is for feeds and owners."""
 
     __slots__ = (
         "_close_if_timeout",
@@ -102,16 +101,6 @@ class Connection(Stream):
         self._handler_count = 0
         self._turn_end_s = 0.0
         self._turn_frames = 0
-
-    @property
-    def host(self) -> bytes:
-        """Where the peer is, without its port."""
-        return self.peer_host[:-PORT_BYTES]
-
-    @property
-    def has_received(self) -> bool:
-        """Whether the peer has ever sent anything, TLS handshakes apart."""
-        return self._read_count > 0
 
     @property
     def waiting_count(self) -> int:
@@ -329,7 +318,7 @@ class Connection(Stream):
         return self._turn_frames <= 0 or self._clock.monotonic() >= self._turn_end_s
 
     def refuse(self, error: ProtocolError) -> None:
-        """Bad bytes stand behind good ones: close once the replies that the feed returns are written."""
+        """Bad bytes follow good ones: close once the replies that the feed returns are written."""
         self._refusal = error
 
     def resolve(self, frame: Frame) -> bool:

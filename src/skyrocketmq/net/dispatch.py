@@ -8,9 +8,9 @@ This is a module of the hot path. The rules:
 2. Whatever a handler raises is an answer: `BrokerError` its own code, anything else code 1 with the exception's text.
    A `ProtocolError` is the peer's fault and is logged in one line; the rest is ours, and is logged with its traceback.
 3. A one-way request gets no answer, whether it succeeds or fails; but the answer that its code is unknown is sent even
-   then, as all of the family do.
+   then, as Apache's servers do.
 4. Answers that the transport makes up (failed, busy, unknown) are written as JSON, whatever encoding the request had:
-   the family does so, and every client reads both.
+   Apache's servers do so, and every client reads both.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Dispatcher:
     `answer_unknown` is off (so Apache's name server keeps silent). `before` is called with each request first and may
     refuse it by raising. `in_flight_max` limits the requests that tasks are working on, over all connections: above it
     a request that needs a task is answered with code 2. A header of more than `header_bytes_max` is not the protocol:
-    what clients of the family send is far below `SERVER_HEADER_BYTES_MAX`, and a server has no time to read more.
-    `watch` is told what takes long.
+    what Apache's clients send is far below `SERVER_HEADER_BYTES_MAX`, and a server has no time to read more.
+    `watch` hears of what takes long.
     """
 
     def __init__(

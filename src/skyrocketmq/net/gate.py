@@ -1,6 +1,6 @@
 """Senders that wait for room: in turn, each until its own deadline.
 
-Rule 1: whoever comes while others wait goes to the end of the queue.
+Rule 1: a sender that comes while others wait goes to the end of the queue.
 Rule 2: a turn is never lost: one that was given to a sender who had just given up passes to the next.
 Rule 3: an opening lets in a few at a time, and each who went in lets in the next, so that room for one frame is not
         taken by ten thousand.
@@ -16,7 +16,7 @@ from skyrocketmq.ports import Clock
 
 __all__ = ["Gate"]
 
-ADMITTED_TOGETHER_MAX = 64  # enough to fill one write, few enough to keep the limit behind the gate honest
+ADMITTED_TOGETHER_MAX = 64  # enough to fill one write, few enough to keep the limit honest
 
 
 def _no_room() -> int:

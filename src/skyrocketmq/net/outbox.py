@@ -124,7 +124,7 @@ class Outbox:
     def _write(self, parts: Sequence[Part]) -> None:
         transport = self._transport
         if transport.is_closing():
-            return  # whoever waits for an answer hears of it from the connection
+            return  # those who wait for an answer hear of it from the connection
         self.write_count += 1
         if self.is_paused:
             self._written_bytes += sum(map(len, parts))

@@ -1,11 +1,11 @@
-"""The bytes behind the last complete frame of a buffer, kept until the frame they begin is complete.
+"""The bytes after the last complete frame of a buffer, kept until the frame they begin is complete.
 
 A frame of 16 MiB comes in hundreds of pieces: they are collected in a list and joined once. Joining them one by one
 would copy each byte hundreds of times.
 
 A thousand peers that send all but the last byte of such a frame would fill 16 GiB: what is kept of large frames counts
-against a budget that all connections of a server share. Where it is exceeded, whoever holds most of it has to go: the
-host whose connections hold most together, and of those the one that has been at its frame longest.
+against a budget that all connections of a server share. Where it is exceeded, a connection has to go: of the
+host whose connections hold most together, the one that has been at its frame longest.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from skyrocketmq.net.dispatch import Dispatcher
 from skyrocketmq.net.listeners import bind
 from skyrocketmq.net.options import ServerOptions
 from skyrocketmq.net.rest import Budget
+from skyrocketmq.net.stream import close_all
 from skyrocketmq.net.tasks import Tasks
 from skyrocketmq.net.tls import ServerTls, TlsMode
 from skyrocketmq.net.watched import WatchedConnection
@@ -97,8 +98,8 @@ class Server:
     ) -> Server:
         """Serve an address that is bound, or a host and a port (0 for any). The server owns the address from here on.
 
-        `on_open` and `on_close` are called with each connection. Without `tls`, TLS clients are refused. `watch` is
-        told of buffers that take too long. Servers with the same `places` share the limit of connections. Raises
+        `on_open` and `on_close` are called with each connection. Without `tls`, TLS clients are refused. `watch`
+        hears of buffers that take too long. Servers with the same `places` share the limit of connections. Raises
         `NetError` if the port is taken, `ConfigError` if a TLS file cannot be used.
         """
         options = options or ServerOptions()
@@ -180,13 +181,3 @@ class Server:
         await close_all(self._connections.keys(), "the server is closing")
         await self._listener.wait_closed()
         logger.info("closed", extra={"host": self.host, "port": self.port})
-
-
-async def close_all(connections: Set[Connection], reason: str) -> None:
-    """Close connections and wait until their sockets are gone; each lingers for its unsent bytes as its options say."""
-    while connections:  # one may still be accepted by the loop while others are closed
-        closing = list(connections)
-        for connection in closing:
-            connection.close(reason)
-        for connection in closing:
-            await connection.closed

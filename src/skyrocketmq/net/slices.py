@@ -1,4 +1,4 @@
-"""Long work on one request, in slices: others are served in between, and the requests behind it wait for it.
+"""Long work on one request, in slices: others are served in between, and the peer's next requests wait for it.
 
 A handler that may take long is written as `Steps`: a generator that yields wherever it may be interrupted, and returns
 the answer, or what to await for it. `in_slices` runs it; most requests are done within the first slice, and cost

@@ -6,7 +6,7 @@ Rule 2: the peer decides how fast it is served. One that does not read what is w
         server), and one that stays so is cut off (see `net/outbox.py`).
 Rule 3: a message pays nothing for time-outs: coarse timers look at counters.
 
-What the bytes mean is a subclass's business: `Connection` makes frames of them.
+What the bytes mean is a subclass's business: `Connection` makes frames of them, `ha.connection` a copy of the log.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ import asyncio
 import itertools
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
-from typing import Any, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from skyrocketmq.errors import ConnectFailed
-from skyrocketmq.net.addresses import UNKNOWN_PEER, pack_address, peer_address
+from skyrocketmq.net.addresses import UNKNOWN_PEER, Address, pack_address, peer_address
 from skyrocketmq.net.options import ConnectionOptions
 from skyrocketmq.net.outbox import Outbox
 from skyrocketmq.net.silence import CHECKS_PER_LIMIT, Silence
 from skyrocketmq.net.tls import TLS_HELLO_BYTE, ServerTls, TlsMode, TlsSession
-from skyrocketmq.ports import Clock, Timer, set_buffers
+from skyrocketmq.ports import Clock, Link, Timer, set_buffers
 
-__all__ = ["Pause", "Stage", "Stream", "StreamSetup"]
+__all__ = ["Pause", "Stage", "Stream", "StreamSetup", "close_all", "dial"]
 
 logger = logging.getLogger(__name__)
 
+PORT_BYTES = 4  # at the end of a packed host
 _ids = itertools.count(1)
 
 
@@ -68,6 +69,7 @@ class StreamSetup:
     on_open: Callable[[Any], object] | None = None  # called with the connection once it is made
     on_close: Callable[[Any], object] | None = None  # called with the connection once it is gone
     server_tls: ServerTls | None = None
+    tls_mode: TlsMode | None = None  # of this port, where it is not that of `server_tls`
     # A server that cannot write stops reading: what it writes are answers. A client that cannot write goes on reading
     # answers, and its senders wait: if both ends stopped reading, neither would ever go on.
     pause_reading_when_full: bool = True
@@ -103,6 +105,7 @@ class Stream(asyncio.Protocol):
         "peer_host",
     )
 
+    tls_keys: ClassVar[str] = "tls.server.mode"  # what decides about TLS on this port, for those who are refused
     _transport: asyncio.Transport
     _outbox: Outbox
 
@@ -152,6 +155,16 @@ class Stream(asyncio.Protocol):
     def is_paused(self) -> bool:
         """Nothing is read for now."""
         return self._pauses != 0
+
+    @property
+    def has_received(self) -> bool:
+        """Whether the peer has ever sent anything, TLS handshakes apart."""
+        return self._read_count > 0
+
+    @property
+    def host(self) -> bytes:
+        """Where the peer is, without its port."""
+        return self.peer_host[:-PORT_BYTES]
 
     @property
     def is_encrypted(self) -> bool:
@@ -213,13 +226,14 @@ class Stream(asyncio.Protocol):
         if session.is_open and not was_open:
             self._open()
         if session.is_ended:
-            self._loop.call_soon(self.close, "closed by the peer")
+            self._loop.call_soon(self.eof_received)
         return plain
 
     def _choose_stage(self, *, is_hello: bool) -> bool:
         tls = self._setup.server_tls
         assert tls is not None
-        if is_hello and tls.mode is not TlsMode.DISABLED:
+        mode = self._setup.tls_mode or tls.mode
+        if is_hello and mode is not TlsMode.DISABLED:
             try:
                 context = tls.context(now_ms=self._clock.now_ms())
             except Exception as error:  # no certificate could be made: plain connections are served all the same
@@ -227,15 +241,18 @@ class Stream(asyncio.Protocol):
                 self.abort(f"no TLS: {error}")
                 return False
             self._start_tls(TlsSession(context, server_side=True))
-        elif not is_hello and tls.mode is not TlsMode.ENFORCING:
+        elif not is_hello and mode is not TlsMode.ENFORCING:
             self._stage = Stage.PLAIN
             self._open()
         else:
-            reason = f"{'TLS' if is_hello else 'plain'} connection, and TLS is {tls.mode.value}"
-            logger.warning("peer refused", extra=self._log_fields() | {"reason": reason})
-            self.abort(reason)
+            kind = "TLS" if is_hello else "plain"
+            self._refuse_tls(f"{kind} connection, and TLS is {mode.value} here: see {self.tls_keys}")
             return False
         return True
+
+    def _refuse_tls(self, reason: str) -> None:
+        logger.warning("peer refused", extra=self._log_fields() | {"reason": reason})
+        self.abort(reason)
 
     def _start_tls(self, session: TlsSession) -> None:
         self._tls = session
@@ -283,12 +300,18 @@ class Stream(asyncio.Protocol):
         self._idle_timer = self._clock.call_later(interval_s, lambda: self._check_idle(silence))
 
     def _check_idle(self, silence: Silence) -> None:
-        # Unsent bytes count too: a large answer on a slow line is one write that goes on for minutes.
-        mark = (self._read_count, self._outbox.write_count, self._outbox.unsent_bytes)
-        if silence.seconds(mark, self._clock.monotonic()) >= self._options.idle_s:
-            self.close(f"idle for {self._options.idle_s:g} s")
+        if silence.seconds(self._life_mark(), self._clock.monotonic()) >= self._options.idle_s:
+            self._fell_idle()
         else:
             self._watch_idle(silence)
+
+    def _life_mark(self) -> object:
+        """What changes as long as the connection is of use."""
+        # Unsent bytes count too: a large answer on a slow line is one write that goes on for minutes.
+        return self._read_count, self._outbox.write_count, self._outbox.unsent_bytes
+
+    def _fell_idle(self) -> None:
+        self.close(f"idle for {self._options.idle_s:g} s")
 
     def _cut_off(self, reason: str) -> None:
         logger.warning("slow peer cut off", extra=self._log_fields() | {"reason": reason})
@@ -341,3 +364,28 @@ class Stream(asyncio.Protocol):
 
     def _log_fields(self) -> dict[str, object]:
         return {"peer": self.peer, "connection": self.id}
+
+
+S = TypeVar("S", bound=Stream)
+
+
+async def dial(stream: S, address: Address, *, link: Link, clock: Clock, timeout_s: float) -> S:
+    """Connect, TLS included. Raises `TimeoutError`, `OSError` or `ConnectFailed`; then nothing is left of it."""
+    async with clock.timeout(timeout_s):
+        transport, _ = await link.connect(lambda: stream, address.host, address.port)
+        try:
+            await stream.wait_open()
+        except BaseException:
+            transport.abort()
+            raise
+    return stream
+
+
+async def close_all(streams: Set[Stream], reason: str) -> None:
+    """Close connections and wait until their sockets are gone; each lingers for its unsent bytes as its options say."""
+    while streams:  # one may still be accepted by the loop while others are closed
+        closing = list(streams)
+        for stream in closing:
+            stream.close(reason)
+        for stream in closing:
+            await stream.closed

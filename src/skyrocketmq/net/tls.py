@@ -84,7 +84,7 @@ class ClientTls:
     which their certificates then have to name. `check_hostname=False` leaves that out, as Apache's clients do.
 
     `verify=False` trusts any server: for tests, and for servers that make their certificate themselves. It can be
-    pickled: whoever gets it reads the files anew.
+    pickled: the copy reads the files anew.
     """
 
     verify: bool = True

@@ -114,8 +114,8 @@ class Disk(Protocol):
     def replace(self, path: Path, data: bytes, *, keep_backup: bool = False, is_secret: bool = False) -> None:
         """Put `data` at `path` so that a power cut leaves the old content or the new, whole, never a mixture.
 
-        With `keep_backup` the old content is kept beside it as `.bak`, as Apache's brokers keep theirs. Both are for
-        whoever the old file was for; where there was none, a file that `is_secret` is for its owner alone. Blocks.
+        With `keep_backup` the old content is kept beside it as `.bak`, as Apache's brokers keep theirs. Both keep
+        the old file's owner and mode; where there was none, a file that `is_secret` is for its owner alone. Blocks.
         """
         ...
 

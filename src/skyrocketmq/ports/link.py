@@ -39,7 +39,7 @@ class Link(Protocol):
     def bind(self, host: str, port: int, *, backlog: int) -> Bound:
         """Claim an address. An empty host means every address of the machine; port 0 means any that is free.
 
-        Raises `NetError` if the port is taken or the host is none of ours.
+        Raises `NetError` if the port is taken, or the address is not this machine's.
         """
         ...
 
@@ -55,7 +55,7 @@ class Link(Protocol):
 
 
 class TcpLink:
-    """TCP of the machine, without Nagle's delay, as every member of the family sets it."""
+    """TCP of the machine, without Nagle's delay, as Apache's clients and servers set it."""
 
     async def connect(
         self, factory: Callable[[], asyncio.Protocol], host: str, port: int

@@ -199,7 +199,7 @@ class LocalDisk:
     def _write_whole(self, path: Path, data: bytes, like: os.stat_result | None, new_mode: int) -> None:
         temporary = path.with_name(path.name + ".tmp")
         temporary.unlink(missing_ok=True)  # a crash may have left one
-        # Whoever may write here could have put a link in its place, to have another file written: so it must be new.
+        # Others who may write here could have put a link in its place, to have another file written: so it must be new.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | os.O_CLOEXEC
         fd = os.open(temporary, flags, new_mode if like is None else _SECRET_MODE)
         try:

@@ -26,10 +26,10 @@ OPTIONS = (
 
 LEFT_OUT = {
     "store": {
-        "appender", "record_shape", "key_hash", "key_feed", "index_file", "filtered_reading", "intact", "dispatch",
+        "appender", "record_shape", "key_hash", "key_feed", "index_file", "intact", "dispatch",
     },
     "broker": {
-        "send", "send_headers", "send_topics", "transaction_path", "pull_path",
+        "send", "send_headers", "send_topics", "transaction_path",
         "delay_delivery", "transaction_records", "parts", "server",
     },
     "ha": set(),

@@ -32,7 +32,6 @@ from skyrocketmq.broker.message_writer import MessageWriter
 from skyrocketmq.broker.notices import ChangeNotices
 from skyrocketmq.broker.offset_moved import OffsetMovedEvents
 from skyrocketmq.broker.pull import PullHandler
-from skyrocketmq.broker.pull_path import PullPath
 from skyrocketmq.broker.registration import Registrar
 from skyrocketmq.broker.replication import Replication
 from skyrocketmq.broker.replies import ReplyHandler
@@ -119,6 +118,7 @@ class BrokerParts:
             offset_moved=OffsetMovedEvents(writer, broker_name=identity.broker_name, host=store_host, clock=clock),
             statistics=self.statistics,
             clock=clock,
+            watch=watch,
             access=access,
         )
         store.on_arrival = self.pulls.held.arrived
@@ -239,7 +239,7 @@ class BrokerParts:
         self._transaction_path = TransactionPath(transactions, self._headers, config)
         self._send_paths = [
             SendPath(store, durability, self._headers, dispatcher, pulls=pulls, transactions=self._transaction_path)
-            for dispatcher, pulls in ((main, PullPath(self.pulls)), (fast, None))
+            for dispatcher, pulls in ((main, self.pulls), (fast, None))
         ]
         for path in self._send_paths:
             path.access = access

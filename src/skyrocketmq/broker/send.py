@@ -5,7 +5,7 @@ answers leave with one. Steps a message: find its frame, recognise its header (`
 (`Appender.add`), format its answer. No object is made for it but its record's head, its cell and its answer.
 
 Rule 1: this path takes plain sends only. Transactions are added to the batch by `TransactionPath`, as far as they need
-no decision. Any other frame, and a send that cannot be added, is handled by `PullPath` or the dispatcher, after what
+no decision. Any other frame, and a send that cannot be added, is handled by `PullHandler` or the dispatcher, after what
 came before it has been stored: requests of one connection act in the order of their sending. After such a frame the
 rest may be left for the connection's next turn; plain sends are so quick that a buffer of them is handled whole, unless
 they have thousands of keys.
@@ -22,7 +22,7 @@ from typing import Final
 
 from skyrocketmq.broker.access import AccessControl
 from skyrocketmq.broker.durability import Durability
-from skyrocketmq.broker.pull_path import PullPath, is_pull
+from skyrocketmq.broker.pull import PullHandler
 from skyrocketmq.broker.send_headers import SendHeaders
 from skyrocketmq.broker.send_rules import put_status_answer
 from skyrocketmq.broker.transaction_path import TransactionPath
@@ -34,7 +34,7 @@ from skyrocketmq.store import MessageStore
 from skyrocketmq.store.appender import REFUSED
 from skyrocketmq.store.statuses import PutStatus, Refusal
 from skyrocketmq.wire.codes import ResponseCode
-from skyrocketmq.wire.frames import ONEWAY_BIT, Frame, decode_frame, encode_frame, split_frames
+from skyrocketmq.wire.frames import FRAME_BYTES_MAX, ONEWAY_BIT, Frame, decode_frame, encode_frame, split_frames
 from skyrocketmq.wire.ids import decode_offset_id
 
 __all__ = ["SendPath"]
@@ -43,12 +43,14 @@ KEYS_A_TURN: Final = 2_048  # with more keys to index, what follows waits until 
 _BEFORE_HEADER_BYTES: Final = 8
 _SIGNED_BYTES_MAX: Final = 64 * 1024  # a signature over more takes long: it is looked at once, in the general way
 _BINARY_WORD: Final = 0x01000000
+_PULL_STARTS: Final = (b"\0\x0b", b'{"code":11,')  # binary and JSON; others go through the dispatcher
+_length_and_word: Final = Struct(">II").unpack_from
 _json_start: Final = Struct(">ii").pack  # | length | header word |
 _number: Final = Struct(">i").pack
 
 
 class SendPath:
-    """A feed for a broker's connections: plain sends here, common pulls to `PullPath`, the rest to the dispatcher."""
+    """A feed for a broker's connections: plain sends here, pulls to their handler, the rest to the dispatcher."""
 
     def __init__(
         self,
@@ -57,7 +59,7 @@ class SendPath:
         headers: SendHeaders,
         dispatcher: Dispatcher,
         *,
-        pulls: PullPath | None,
+        pulls: PullHandler | None,
         transactions: TransactionPath,
     ) -> None:
         self.accept_from_ms = 0  # before this time sends are refused, in the general way
@@ -71,11 +73,11 @@ class SendPath:
 
     def feed(self, data: bytes, connection: Connection) -> tuple[int, Sequence[Part]]:
         """Handle the complete frames of a buffer; see `Connection`."""
-        pulls = self._pulls if self._dispatcher.before is None else None
-        if pulls is not None:
-            used_bytes, pulled = pulls.feed(data, connection)
+        pulls = self._pulls
+        if pulls is not None and data.startswith(_PULL_STARTS, _BEFORE_HEADER_BYTES):
+            used_bytes, parts = self._pull_first(data, connection, pulls)
             if used_bytes:
-                return used_bytes, pulled
+                return used_bytes, parts
         appender = self._store.appender
         if not appender.begin() or appender.now_ms < self.accept_from_ms:
             return self._dispatcher.feed(data, connection)
@@ -99,6 +101,25 @@ class SendPath:
             if key_count > KEYS_A_TURN:
                 return header_at - _BEFORE_HEADER_BYTES, [*answers, *self._settle(patient, hasty, connection)]
             is_json = word < _BINARY_WORD
+            if pulls is not None and data.startswith(_PULL_STARTS[is_json], header_at):
+                answers += self._settle(patient, hasty, connection)
+                patient, hasty = [], []
+                try:
+                    pulled = pulls.answer(data, word, header_at, body_at, end, connection)
+                except ProtocolError as error:
+                    connection.refuse(error)
+                    return end, answers
+                if pulled is not None:
+                    answers += pulled
+                    answer_bytes += sum(map(len, pulled))
+                if (
+                    answer_bytes > REPLY_BYTES_TOGETHER_MAX
+                    or connection.is_paused
+                    or connection.is_turn_over()
+                    or not appender.begin()
+                ):
+                    return end, answers
+                continue
             send = read_json(data, header_at, body_at) if is_json else read_binary(data, header_at, body_at)
             if send is not None and send[1].is_plain and (access is None or _passes(access, data, place, connection)):
                 queue, shape, key, opaque, frame_flag, sys_flag, born_ms, flag, reconsumed = send
@@ -131,20 +152,14 @@ class SendPath:
             # What was added so far comes first, and what follows may not see half a batch.
             answers += self._settle(patient, hasty, connection)
             patient, hasty = [], []
-            pulled_bytes = 0
-            if pulls is not None and body_at == end and is_pull(data, header_at - _BEFORE_HEADER_BYTES):
-                pulled_bytes = pulls.answer(data[header_at:body_at], answers)
-            if pulled_bytes:
-                answer_bytes += pulled_bytes
-            else:
-                try:
-                    answer = self._handle_other(data, place, connection)
-                except ProtocolError as error:
-                    connection.refuse(error)
-                    return end, answers
-                if answer:
-                    answers.append(answer)
-                    answer_bytes += len(answer)
+            try:
+                answer = self._handle_other(data, place, connection)
+            except ProtocolError as error:
+                connection.refuse(error)
+                return end, answers
+            if answer:
+                answers.append(answer)
+                answer_bytes += len(answer)
             if (
                 answer_bytes > REPLY_BYTES_TOGETHER_MAX
                 or connection.is_paused
@@ -154,6 +169,18 @@ class SendPath:
                 return end, answers
         settled = self._settle(patient, hasty, connection)
         return used_bytes, [*answers, *settled] if answers else settled
+
+    def _pull_first(self, data: bytes, connection: Connection, pulls: PullHandler) -> tuple[int, list[Part]]:
+        """Answer the pull that a buffer begins with, if it has come whole."""
+        length, word = _length_and_word(data)
+        end, body_at = 4 + length, _BEFORE_HEADER_BYTES + (word & 0xFFFFFF)
+        if not _BEFORE_HEADER_BYTES < body_at <= end <= len(data) or word >= 0x02000000 or end > FRAME_BYTES_MAX:
+            return 0, []
+        try:
+            return end, list(pulls.answer(data, word, _BEFORE_HEADER_BYTES, body_at, end, connection) or ())
+        except ProtocolError as error:
+            connection.refuse(error)
+            return end, []
 
     def _handle_other(self, data: bytes, place: tuple[int, int, int, int], connection: Connection) -> bytes:
         """Let the dispatcher handle a frame; its answer, empty if there is none now."""

@@ -2,7 +2,9 @@
 
 Read `layout` first: where everything stands in records, cells, entries and frames. Then, each in two forms:
 
+    binary_headers  headers of frames as JSON
     cells           what a pull takes of a queue
+    conditions      what an SQL92 filter asks of records
     hashes          Java's hash of tags and keys
     index_entries   keys into an index file
     records         records of a pull's answer, for a consumer
@@ -23,8 +25,10 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from skyrocketmq.hot import cells, hashes, index_entries, records, sends
+from skyrocketmq.hot import binary_headers, cells, conditions, hashes, index_entries, records, sends
+from skyrocketmq.hot.binary_headers import as_json
 from skyrocketmq.hot.cells import CellLimits, CellScan, TagCodes
+from skyrocketmq.hot.conditions import Asked, Compared, IsIn, IsMissing, Junction, Negation, PropertyReader
 from skyrocketmq.hot.form import NothingCompiled, Unusable, load_compiled
 from skyrocketmq.hot.hashes import key_hash, text_hash
 from skyrocketmq.hot.index_entries import pack_key, put_keys, take_back_keys
@@ -32,9 +36,17 @@ from skyrocketmq.hot.records import read_pulled, split_records
 from skyrocketmq.hot.sends import encode_send, read_send_answers
 
 __all__ = [
+    "Asked",
     "CellLimits",
     "CellScan",
+    "Compared",
+    "IsIn",
+    "IsMissing",
+    "Junction",
+    "Negation",
+    "PropertyReader",
     "TagCodes",
+    "as_json",
     "description",
     "encode_send",
     "is_compiled",
@@ -52,7 +64,9 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 PLAIN_MODULES: Final = {
+    "binary_headers": binary_headers,
     "cells": cells,
+    "conditions": conditions,
     "hashes": hashes,
     "index_entries": index_entries,
     "records": records,

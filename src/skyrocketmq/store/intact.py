@@ -13,16 +13,15 @@ from struct import Struct
 from typing import Final, TypeAlias
 
 from skyrocketmq.wire.java import body_crc
-from skyrocketmq.wire.records import HEAD_BYTES, MESSAGE_MAGIC, RECORD_BYTES_MIN
+from skyrocketmq.wire.records import HEAD_BYTES, MESSAGE_MAGIC
 
-__all__ = ["BadRecords", "are_intact", "intact_parts", "is_intact"]
+__all__ = ["BadRecords", "intact_parts", "is_intact"]
 
 logger = logging.getLogger(__name__)
 
 REMEMBERED_MAX: Final = 10_000  # each is said once; after so many a disk is known to be broken
 Buffer: TypeAlias = bytes | memoryview
 _HEAD: Final = Struct(">iII16xqi")  # | total | magic | body's checksum | ... | log offset | system flag |
-_QUICK_HEAD: Final = Struct(">iII16xqi44xi")  # the same with the body's length, where both hosts are IPv4
 _length_at = Struct(">i").unpack_from
 
 
@@ -38,27 +37,6 @@ def is_intact(data: Buffer, at: int, size: int, position: int) -> bool:
         return False
     length: int = _length_at(data, body_at - 4)[0]
     return 0 <= length <= at + size - body_at and body_crc(data[body_at : body_at + length]) == crc
-
-
-def are_intact(data: Buffer, places: Sequence[tuple[int, int]]) -> bool:
-    """Whether all these records (log offset, size), which stand one after the other, are. Asked at every pull of older
-    messages."""
-    at = 0
-    limit = len(data) - RECORD_BYTES_MIN
-    for position, size in places:
-        if at > limit:
-            return False
-        total, magic, crc, log_offset, sys_flag, length = _QUICK_HEAD.unpack_from(data, at)
-        if total != size or log_offset != position or magic != MESSAGE_MAGIC or sys_flag & 0x30:
-            if not is_intact(data, at, size, position):
-                return False
-        else:
-            begin = at + HEAD_BYTES
-            end = begin + length
-            if not begin <= end < at + size or body_crc(data[begin:end]) != crc:
-                return False
-        at += size
-    return True
 
 
 def intact_parts(

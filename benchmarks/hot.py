@@ -22,7 +22,7 @@ from skyrocketmq.hot.form import Unusable, compiled_modules
 from skyrocketmq.model import MessageQueue
 from skyrocketmq.wire.batches import encode_batch
 from skyrocketmq.wire.codes import RequestCode
-from skyrocketmq.wire.frames import Frame, encode_frame
+from skyrocketmq.wire.frames import Encoding, Frame, encode_frame
 from skyrocketmq.wire.records import encode_record
 
 NAME = "hot"
@@ -113,6 +113,46 @@ def _pull(count: int, *, gap: int = 0, tags: int | None = None, gathers: bool = 
         return pull, 1
 
     return prepare
+
+
+# --------------------------------------------------------------------------------------------------------- conditions
+
+
+def _filtered(form: Any) -> tuple[Callable[[], object], int]:
+    """128 records of 1 KB with three properties that are asked for: a number in a range, a text, and a decimal."""
+    cells, log = b"", b""
+    for number in range(128):
+        region = b"north" if number % 4 else b"south"
+        properties = b"number\x01%d\x02region\x01%b\x02price\x010.%d" % (number, region, number)
+        record = encode_record(
+            topic=b"TopicTest", body=bytes(1024), properties=properties + b"\x02UNIQ_KEY\x01" + b"7F" * 16, queue_id=1,
+            queue_offset=number, log_offset=len(log), born_timestamp=0, born_host=bytes(8), store_timestamp=0,
+            store_host=bytes(8),
+        )  # fmt: skip
+        cells += pack(">qiq", len(log), len(record), 0)
+        log += record
+    condition = form.Junction(
+        [
+            form.Compared(0, ">=", 0, digits_sure=9, read=int),
+            form.Compared(0, "<=", 1_000_000, digits_sure=9, read=int),
+            form.IsIn(1, ("north",)),
+            form.Compared(2, ">", 0.5, digits_sure=0, read=float),
+        ],
+        is_and=True,
+    )
+    reader = form.PropertyReader(("number", "region", "price"))
+    return (lambda: reader.select(condition, log, 0, cells)), 128
+
+
+# ----------------------------------------------------------------------------------------------------- binary headers
+
+
+def _header(form: Any) -> tuple[Callable[[], object], int]:
+    """The header of a pull."""
+    names = "consumerGroup topic queueId queueOffset maxMsgNums sysFlag commitOffset suspendTimeoutMillis subVersion"
+    ext: dict[str, str | None] = dict.fromkeys(names.split(), "12345")
+    data = encode_frame(Frame(RequestCode.PULL_MESSAGE, 12345, 0, ext, encoding=Encoding.BINARY))
+    return (lambda: form.as_json(data, 8, len(data))), 1
 
 
 # ------------------------------------------------------------------------------------------------------ index entries
@@ -232,9 +272,11 @@ def _batch(form: Any) -> tuple[Callable[[], object], int]:
 
 CASES = [
     Case("batches", "64 x 128 B", "message", _batch),
+    Case("binary_headers", "a pull as JSON", "header", _header),
     Case("cells", "32 cells, records together", "pull", _pull(32)),
     Case("cells", "32 cells, records scattered, gathered", "pull", _pull(32, gap=300, gathers=True)),
     Case("cells", "128 cells, a quarter has the tag", "pull", _pull(128, tags=2)),
+    Case("conditions", "four conditions, three properties", "record", _filtered),
     Case("index_entries", "64 keys in a batch", "key", _keys(64)),
     Case("index_entries", "one key in a batch", "key", _keys(1)),
     Case("index_entries", "a unique id packed", "key", _packed),

@@ -77,10 +77,24 @@ class Desk:
 
 def test_a_plan_says_what_was_asked_for() -> None:
     plan = Desk().pull(**OWN, queue_id=2)
-    assert (plan.group.group_name, plan.topic, plan.queue_id, plan.offset, plan.count_max) == (GROUP, TOPIC, 2, 7, 32)
-    assert (plan.tag_codes, plan.filter) == (None, None)
-    zero = Desk().pull(**OWN, queue_offset=0, max_msg_nums=0)
-    assert (zero.queue_id, zero.offset, zero.count_max) == (0, 0, 0)
+    assert (plan.group.group_name, plan.topic, plan.queue_id) == (GROUP, TOPIC, 2)
+    assert (plan.tag_codes, plan.tags, plan.filter) == (None, None, None)
+    tagged = Desk().pull(sys_flag=PULL_SUBSCRIPTION, subscription="A")
+    assert tagged.tag_codes == {65}
+    assert tagged.tags is not None
+    assert tagged.tags.matches(65)
+    assert not tagged.tags.matches(66)
+
+
+def test_a_check_changes_nothing_and_says_which_group_is_to_be_made() -> None:
+    desk = Desk()
+    assert desk.pull(**OWN).is_new_group
+    assert desk.pull(**OWN).group == SubscriptionGroupConfig(group_name=GROUP)
+    assert desk.groups.find(GROUP) is None
+    desk.groups.put(SubscriptionGroupConfig(group_name=GROUP, broker_id=3))
+    assert not desk.pull(**OWN).is_new_group
+    assert desk.pull(**OWN).group.broker_id == 3
+    assert Desk().refused(**OWN, consumer_group="no legal name!") is ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
 
 @pytest.mark.parametrize(("queue_id", "is_there"), [(-1, False), (0, True), (2, True), (3, False), (7, False)])

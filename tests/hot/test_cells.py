@@ -1,10 +1,10 @@
-"""What a pull takes of a queue: both forms beside each other, and beside the reading of the store."""
+"""What a pull takes of a queue: both forms beside each other, and beside the rules spelt out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from struct import pack
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -12,12 +12,6 @@ from hypothesis import strategies as st
 
 from skyrocketmq.hot.cells import CellLimits
 from skyrocketmq.hot.layout import CELL_BYTES, CELL_FILLER_SIZE, CELL_UNIT_ADDRESS_MAX
-from skyrocketmq.store.cold_reads import run_blocking
-from skyrocketmq.store.commit_log import CommitLog
-from skyrocketmq.store.consume_queue import ConsumeQueue
-from skyrocketmq.store.intact import BadRecords
-from skyrocketmq.store.queue_extension import ExtensionUnit
-from skyrocketmq.store.reading import read_queue
 from skyrocketmq.store.statuses import GetStatus
 from tests.hot.forms import compiled_form, forms_of, plain_form
 
@@ -64,6 +58,7 @@ class Pull:
     tags: frozenset[int] | None = None
     units: bool = False  # a unit's tags code is its address, divided by 2^32
     rest: int = 0  # bytes after the last whole cell
+    wanted: bytes | None = None  # what a filter says of each cell
 
     def scan(self, form: Any, data: bytes | memoryview | bytearray | None = None) -> Any:
         """A finished scan in one of the forms."""
@@ -86,67 +81,53 @@ class Pull:
             stops_at_units=self.units,
         )
         data = pack_cells(self.cells) + bytes(self.rest) if data is None else data
-        at = scan.scan(data)
+        at = scan.scan(data, 0, None, self.wanted)
         while self.units and not scan.is_full and len(data) - at >= CELL_BYTES:
             code = self.cells[at // CELL_BYTES][2]
             assert code <= CELL_UNIT_ADDRESS_MAX
-            if code % 3:
-                at = scan.scan(data, at, unit_code=code >> 32)
-            else:
-                scan.pass_by()
-                at = scan.scan(data, at + CELL_BYTES)
+            at = scan.scan(data, at, code >> 32, self.wanted)
         assert at == len(self.cells) * CELL_BYTES or scan.is_full
         return scan
 
 
-class OldLog:
-    """A log that `read_queue` can read, of which files are missing as the pull says."""
+def what_a_pull_takes(pull: Pull) -> tuple[object, ...]:
+    """The same as the scan says, by the rules one after the other, a cell at a time."""
+    status = GetStatus.NO_MATCHED_MESSAGE
+    found = b""
+    taken = looked_at = skip_until = 0
+    position = pull.log_end
+    limits, disk_end = pull.limits, pull.log_end - pull.limits.memory_bytes
+    for number, (position, size, tags_code) in enumerate(pull.cells):
+        if position >= skip_until and size != CELL_FILLER_SIZE:
+            count_max = limits.disk_count_max if position < disk_end else limits.count_max
+            bytes_max = limits.disk_bytes_max if position < disk_end else limits.bytes_max
+            if taken and (taken >= min(count_max, pull.count_max) or len(found) + size > bytes_max):
+                break
+            if pull.units and tags_code <= CELL_UNIT_ADDRESS_MAX:
+                tags_code >>= 32
+            start, end = position - position % FILE_BYTES, position + size
+            if not matches(tags_code, pull.tags):
+                pass
+            elif (
+                size <= 0
+                or position < pull.log_begin
+                or end > min(pull.log_end, start + FILE_BYTES)
+                or start not in pull.files
+            ):
+                status = GetStatus.FOUND if taken else GetStatus.MESSAGE_WAS_REMOVING
+                skip_until = start + FILE_BYTES
+            elif pull.wanted is None or pull.wanted[number]:
+                found += LOG[position:end]
+                taken += 1
+                status = GetStatus.FOUND
+                skip_until = 0
+        looked_at += 1
+    return status, looked_at, found, taken, len(found), pull.log_end - position
 
-    file_bytes = FILE_BYTES
-    own_from = 0
 
-    def __init__(self, pull: Pull) -> None:
-        self.min_offset, self.max_offset = pull.log_begin, pull.log_end
-        self.bad_records = BadRecords()
-        self._files = dict.fromkeys(pull.files)
-
-    has = CommitLog.has
-    next_file_start = CommitLog.next_file_start
-
-    def peek(self, position: int, size: int) -> bytes:
-        return LOG[position : position + size]
-
-
-class OldQueue:
-    """The queue of these cells."""
-
-    min_offset = 0
-
-    def __init__(self, cells: list[Cell]) -> None:
-        self._cells = cells
-        self.max_offset = len(cells)
-
-    def peek_cells(self, offset: int, count: int) -> bytes:
-        return pack_cells(self._cells[offset : offset + count])
-
-
-def what_the_store_reads(pull: Pull) -> tuple[object, ...]:
-    """Status, offset, bytes, counts and distance as `store.reading` has them where it looks into each record."""
-    is_filtered = pull.tags is not None
-    found = run_blocking(
-        read_queue(
-            cast(CommitLog, OldLog(pull)),
-            cast(ConsumeQueue, OldQueue(pull.cells)),
-            0,
-            pull.count_max,
-            limits=pull.limits,
-            tag_codes=pull.tags,
-            matches=lambda record: True,
-            find_unit=(lambda code: ExtensionUnit(code >> 32, code, b"")) if pull.units else None,
-            may_match=(lambda unit: unit.store_ms % 3 != 0) if pull.units and is_filtered else None,
-        )
-    )
-    return found.status, found.next_offset, found.joined(), found.count, found.byte_count, found.behind_bytes
+def matches(tags_code: int, tags: frozenset[int] | None) -> bool:
+    low = (tags_code + 2**31) % 2**32 - 2**31
+    return tags is None or tags_code in tags or low in tags or tags_code <= CELL_UNIT_ADDRESS_MAX
 
 
 def as_the_store_says(pull: Pull, scan: Any) -> tuple[object, ...]:
@@ -158,8 +139,8 @@ def as_the_store_says(pull: Pull, scan: Any) -> tuple[object, ...]:
 
 
 def everything(scan: Any) -> dict[str, object]:
-    names = ("taken", "taken_bytes", "looked_at", "position", "has_removed", "is_full", "runs", "places")
-    return {name: getattr(scan, name) for name in names}
+    names = "taken taken_bytes looked_at position has_removed is_full runs places run_count begin end"
+    return {name: getattr(scan, name) for name in names.split()}
 
 
 int64 = st.integers(-(2**63), 2**63 - 1)
@@ -208,21 +189,27 @@ pulls = st.builds(
 
 
 @both
-@given(pull=pulls)
-def test_a_scan_takes_what_the_store_reads(cells: Any, pull: Pull) -> None:
-    # The store reads fewer cells for a pull without a filter: as many as are asked for.
-    if pull.tags is None:
-        pull.cells = pull.cells[: max(1, pull.count_max)]
-    if pull.cells:
-        assert as_the_store_says(pull, pull.scan(cells)) == what_the_store_reads(pull)
+@given(pull=pulls, verdicts=st.none() | st.binary(min_size=100, max_size=100))
+def test_a_scan_takes_what_the_rules_say(cells: Any, pull: Pull, verdicts: bytes | None) -> None:
+    pull.wanted = verdicts
+    assert as_the_store_says(pull, pull.scan(cells)) == what_a_pull_takes(pull)
 
 
 @both
 @given(pull=pulls)
 def test_units_of_the_extension_are_looked_up_by_the_caller(cells: Any, pull: Pull) -> None:
     pull.units, pull.tags = True, pull.tags or frozenset([UNIT >> 32, 1])
-    if pull.cells:
-        assert as_the_store_says(pull, pull.scan(cells)) == what_the_store_reads(pull)
+    assert as_the_store_says(pull, pull.scan(cells)) == what_a_pull_takes(pull)
+
+
+@both
+def test_verdicts_are_given_for_all_cells(cells: Any) -> None:
+    scan = Pull([(0, 10, 0), (10, 10, 0)], wanted=b"\x00\x01").scan(cells)
+    assert (scan.runs, scan.run_count, scan.begin, scan.end) == ([(10, 20)], 1, 10, 20)
+    with pytest.raises(ValueError, match="for each cell"):
+        Pull([(0, 10, 0), (10, 10, 0)], wanted=b"\x01").scan(cells)
+    nothing = Pull([]).scan(cells)
+    assert (nothing.run_count, nothing.begin, nothing.end) == (0, 0, 0)
 
 
 @given(pull=pulls, units=st.booleans())
@@ -231,6 +218,7 @@ def test_units_of_the_extension_are_looked_up_by_the_caller(cells: Any, pull: Pu
 @example(pull=Pull([(10, 5, 0), (2**63 - 1, 2**31 - 2, 0), (15, 5, 0)]), units=False)
 def test_both_forms_find_the_same(pull: Pull, units: bool) -> None:
     pull.units = units
+    pull.wanted = bytes(number % 3 for number in range(100)) if units else None
     plain, compiled = pull.scan(plain_form("cells")), pull.scan(compiled_form("cells"))
     assert everything(plain) == everything(compiled)
     for view, base in ((LOG, 0), (LOG[500:], 500), (LOG[:2_000], 0), (b"", 0), (LOG, 700)):

@@ -26,10 +26,9 @@ OPTIONS = (
 
 LEFT_OUT = {
     "store": {
-        "record_shape", "key_hash", "key_feed", "index_file", "filtered_reading", "intact", "dispatch",
+        "key_hash", "key_feed", "index_file", "intact", "dispatch",
     },
     "broker": {
-        "pull_path",
         "delay_delivery", "transaction_records", "parts", "server",
     },
     "ha": set(),

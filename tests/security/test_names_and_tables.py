@@ -171,7 +171,7 @@ async def test_held_pulls_have_a_budget_of_bytes(monkeypatch: pytest.MonkeyPatch
         assert len(held) == 2
         await peer.close()
         await until(lambda: len(held) == 0)
-        assert (held._byte_count, held._bytes_of) == (0, {})
+        assert (held._byte_count, held._by_connection) == (0, {})
 
 
 @pytest.mark.parametrize("change", ["deleted", "denied"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ import msgspec
 from skyrocketmq.config import StoreConfig
 from skyrocketmq.ports import Clock, Disk
 from skyrocketmq.store import MessageStore, NewMessage, PutResult, PutStatus
+from skyrocketmq.store.consume_queue import CELL
+from skyrocketmq.store.queue_extension import ExtensionUnit
 from skyrocketmq.testing.clock import ManualClock
 from skyrocketmq.testing.disk import FaultyDisk, PowerLost
 from tests.store.reader import Content, Sizes, check_store
@@ -21,6 +23,27 @@ STORE_HOST = bytes([10, 0, 0, 2]) + (10911).to_bytes(4, "big")
 BORN_HOST = bytes([10, 0, 0, 1]) + (50000).to_bytes(4, "big")
 HOST_V6 = bytes.fromhex("20010db8000000000000000000000001") + (10911).to_bytes(4, "big")
 BORN_MS = 1_700_000_000_000
+
+
+class Picky:
+    """A filter that a function of each record decides. It counts those that it was asked about."""
+
+    def __init__(self, wants: Callable[[bytes], bool], *, scan_max: int = 2_000) -> None:
+        self._wants = wants
+        self.scan_max = scan_max
+        self.asked = 0
+
+    def may_match(self, unit: ExtensionUnit) -> bool:
+        return True
+
+    def select(self, view: bytes | memoryview, base: int, cells: bytes) -> bytes:
+        verdicts = bytearray()
+        for position, size, _ in CELL.iter_unpack(cells):
+            if not 0 <= position - base <= len(view) - size:
+                break
+            self.asked += 1
+            verdicts.append(self._wants(bytes(view[position - base : position - base + size])))
+        return bytes(verdicts)
 
 
 def store_config(root: Path = ROOT, **changes: Any) -> StoreConfig:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from skyrocketmq.store import GetStatus, MessageStore
 from skyrocketmq.testing.clock import ManualClock
 from skyrocketmq.testing.disk import FaultyDisk
 from tests.store.reader import Record, read_log, read_records
-from tests.store.support import ROOT, memory_disk, new_message, open_store, put_ok, sizes_of, store_config
+from tests.store.support import ROOT, Picky, memory_disk, new_message, open_store, put_ok, sizes_of, store_config
 
 CONFIG = store_config(queue_file_bytes=20 * 100)
 EVER = (0, 1 << 62)
@@ -33,10 +31,10 @@ def damage(disk: FaultyDisk, record: Record, place: str) -> None:
     file.close()
 
 
-async def read_all(store: MessageStore, matches: Callable[[bytes | memoryview], bool] | None) -> list[int]:
+async def read_all(store: MessageStore, filter: Picky | None) -> list[int]:
     offset, found = 0, []
     while offset < store.max_offset("T", 0):
-        result = await store.read_messages("T", 0, offset, 5, matches=matches)
+        result = await store.read_messages("T", 0, offset, 5, filter=filter)
         assert result is not None
         assert result.status in (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE)
         assert result.byte_count == len(result.joined())
@@ -61,7 +59,7 @@ async def test_readers_step_over_a_record_that_the_disk_has_changed(
         for _ in range(2):
             if is_cold:
                 disk.cool()
-            found = await read_all(store, (lambda record: True) if has_filter else None)
+            found = await read_all(store, Picky(lambda record: True) if has_filter else None)
             assert found == [number for number in range(30) if number not in (7, 8, 20)]
         assert store.log.bad_records.count == 3
         told = [record for record in caplog.records if "bad record stepped over" in record.message]

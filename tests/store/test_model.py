@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from skyrocketmq.hot import TagCodes
 from skyrocketmq.store import GetStatus, MessageStore
 from skyrocketmq.testing.clock import ManualClock
 from skyrocketmq.testing.disk import FaultyDisk
@@ -109,11 +110,11 @@ class Run:
         queue = self.model.queues[topic, queue_id]
         assert store.max_offset(topic, queue_id) == len(queue)
         tags = self.random.choice(TAGS)
-        codes = {java_hash(tags)} if tags else None
+        codes = TagCodes({java_hash(tags)}) if tags else None
         offset = 0
         found: list[bytes] = []
         while offset < len(queue):
-            result = await store.read_messages(topic, queue_id, offset, 7, tag_codes=codes)
+            result = await store.read_messages(topic, queue_id, offset, 7, tags=codes)
             assert result is not None
             assert result.status in (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE)
             assert result.next_offset > offset

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from skyrocketmq.broker.pull_filters import SqlPullFilter
 from skyrocketmq.config import BrokerRole
-from skyrocketmq.hot import CellLimits
+from skyrocketmq.filters import SqlFilter
+from skyrocketmq.hot import CellLimits, TagCodes
 from skyrocketmq.store import GetResult, GetStatus, MessageStore, Pending
 from skyrocketmq.store.consume_queue import CELL, FILLER
 from skyrocketmq.testing.clock import ManualClock
 from tests.store.reader import java_hash, read_records
-from tests.store.support import memory_disk, new_message, open_store, put_ok, store_config
+from tests.store.support import Picky, memory_disk, new_message, open_store, put_ok, store_config
 
 
 def get(store: MessageStore, offset: int, count: int = 32, **filters: object) -> GetResult:
@@ -140,12 +142,12 @@ async def test_tags_filter_by_their_hash() -> None:
     async with open_store(memory_disk(), WIDE) as store:
         for number in range(30):
             put_ok(store, new_message(body=b"%d" % number, tags="AaBb"[number % 3] if number % 3 < 2 else ""))
-        both = get(store, 0, tag_codes={java_hash("A"), java_hash("a")})
+        both = get(store, 0, tags=TagCodes({java_hash("A"), java_hash("a")}))
         assert both.count == 20
-        one = get(store, 0, tag_codes={java_hash("a")})
+        one = get(store, 0, tags=TagCodes({java_hash("a")}))
         assert bodies(one) == [b"%d" % number for number in range(1, 30, 3)]
         assert one.next_offset == 30
-        none = get(store, 0, tag_codes={java_hash("other")})
+        none = get(store, 0, tags=TagCodes({java_hash("other")}))
         assert (none.status, none.next_offset, none.count) == (GetStatus.NO_MATCHED_MESSAGE, 30, 0)
 
 
@@ -153,7 +155,7 @@ async def test_two_tags_with_one_hash_both_pass() -> None:
     async with open_store(memory_disk(), WIDE) as store:
         put_ok(store, new_message(tags="Aa"))
         put_ok(store, new_message(tags="BB"))
-        assert get(store, 0, tag_codes={java_hash("Aa")}).count == 2
+        assert get(store, 0, tags=TagCodes({java_hash("Aa")})).count == 2
 
 
 async def test_one_read_looks_at_eight_hundred_cells_at_most() -> None:
@@ -161,9 +163,9 @@ async def test_one_read_looks_at_eight_hundred_cells_at_most() -> None:
         for _ in range(1000):
             put_ok(store, new_message(tags="no"))
         put_ok(store, new_message(tags="yes"))
-        first = get(store, 0, tag_codes={java_hash("yes")})
+        first = get(store, 0, tags=TagCodes({java_hash("yes")}))
         assert (first.status, first.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, 800)
-        second = get(store, first.next_offset, tag_codes={java_hash("yes")})
+        second = get(store, first.next_offset, tags=TagCodes({java_hash("yes")}))
         assert (second.count, second.next_offset) == (1, 1001)
 
 
@@ -171,8 +173,98 @@ async def test_a_record_filter_decides_by_the_whole_record() -> None:
     async with open_store(memory_disk(), WIDE) as store:
         for number in range(10):
             put_ok(store, new_message(body=b"%d" % number))
-        result = get(store, 0, matches=lambda record: bytes(record[88:89]) in b"13579")
+        result = get(store, 0, filter=Picky(lambda record: record[88:89] in b"13579"))
         assert bodies(result) == [b"1", b"3", b"5", b"7", b"9"]
+
+
+def by(expression: str, *, scan_max: int = 2_000) -> Picky:
+    sql = SqlFilter(expression)
+
+    def wants(record: bytes) -> bool:
+        [found] = read_records(record)
+        return sql.matches(found.properties)
+
+    return Picky(wants, scan_max=scan_max)
+
+
+async def fill_numbered(store: MessageStore, count: int, *, body: bytes = b"body") -> None:
+    for number in range(count):
+        put_ok(store, new_message(body=body, more={"n": str(number), "odd": "yes" if number % 2 else "no"}))
+        put_ok(store, new_message(queue_id=1))  # so that the others do not lie together
+
+
+@pytest.mark.parametrize(
+    ("expression", "offset", "count", "wanted", "next_offset"),
+    [
+        ("n >= 0", 0, 32, list(range(32)), 32),
+        ("n >= 0", 17, 300, list(range(17, 300)), 300),
+        ("odd = 'yes'", 0, 32, list(range(1, 64, 2)), 64),
+        ("odd = 'yes' AND n BETWEEN 70 AND 90", 10, 32, list(range(71, 90, 2)), 300),
+        ("n = 250", 0, 1, [250], 251),
+        ("n = 1000", 0, 32, [], 300),
+    ],
+)
+async def test_a_filter_is_asked_about_blocks_until_enough_is_found(
+    expression: str, offset: int, count: int, wanted: list[int], next_offset: int
+) -> None:
+    config = store_config(commit_log_file_bytes=1 << 20, queue_file_bytes=20 * 2000, pull_count_max_in_memory=400)
+    async with open_store(memory_disk(), config) as store:
+        await fill_numbered(store, 300)
+        asked = by(expression)
+        result = get(store, offset, count, filter=asked)
+        assert [record.queue_offset for record in read_records(result.joined())] == wanted
+        assert result.count == len(wanted)
+        # Nothing is passed over without having been looked at, and hardly anything is looked at for nothing.
+        assert next_offset <= result.next_offset <= next_offset + 8
+        assert result.next_offset - offset == asked.asked or result.next_offset == next_offset
+        compiled = get(store, offset, count, filter=SqlPullFilter(SqlFilter(expression)))
+        assert (compiled.joined(), compiled.status) == (result.joined(), result.status)
+
+
+async def test_a_filter_looks_at_no_more_messages_than_it_may() -> None:
+    async with open_store(memory_disk(), WIDE) as store:
+        await fill_numbered(store, 100)
+        none = get(store, 0, 32, filter=by("n = 60", scan_max=40))
+        assert (none.status, none.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, 40)
+        assert get(store, 40, 32, filter=by("n = 60", scan_max=40)).count == 1
+
+
+async def test_a_filter_ends_with_its_turn_and_has_looked_at_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skyrocketmq.store.look_turn.LOOK_S_MAX", 0.0)
+    async with open_store(memory_disk(), WIDE) as store:
+        await fill_numbered(store, 100)
+        asked = by("n = 99")
+        assert get(store, 0, 32, filter=asked).next_offset == asked.asked == 32
+
+
+async def test_a_filtered_answer_keeps_to_the_limit_of_bytes_and_has_one_message_at_least() -> None:
+    config = store_config(commit_log_file_bytes=1 << 20, queue_file_bytes=20 * 2000, pull_bytes_max_in_memory=5000)
+    async with open_store(memory_disk(), config) as store:
+        await fill_numbered(store, 10, body=bytes(2000))
+        first = get(store, 0, 32, filter=by("odd = 'yes'"))
+        assert [record.queue_offset for record in read_records(first.joined())] == [1, 3]
+        assert first.next_offset in (4, 5), "the third did not fit and comes with the next pull"
+        put_ok(store, new_message(body=bytes(9000), more={"n": "1", "odd": "yes"}))
+        assert get(store, 10, 32, filter=by("odd = 'yes'")).count == 1
+
+
+async def test_a_filter_finds_the_same_in_many_files_cold_or_not() -> None:
+    disk = memory_disk()
+    config = store_config(commit_log_file_bytes=8192, queue_file_bytes=20 * 50)
+    async with open_store(disk, config) as store:
+        await fill_numbered(store, 200)
+    async with open_store(disk, config) as store:
+        for is_cold in (False, True):
+            offset, offsets = 0, []
+            while offset < 200:
+                if is_cold:
+                    disk.cool()
+                result = await store.read_messages("TopicTest", 0, offset, 5, filter=by("odd = 'yes' AND n > 20"))
+                assert result is not None
+                offsets += [record.queue_offset for record in read_records(result.joined())]
+                assert result.next_offset > offset
+                offset = result.next_offset
+            assert offsets == list(range(21, 200, 2))
 
 
 async def test_extension_addresses_and_fillers_in_a_queue_are_understood() -> None:
@@ -183,7 +275,7 @@ async def test_extension_addresses_and_fillers_in_a_queue_are_understood() -> No
         cell = queue.read_cell(0)
         assert cell is not None
         queue.put(2, CELL.pack(cell[0], cell[1], -(2**63) + 40))
-        result = get(store, 0, tag_codes={java_hash("other")})
+        result = get(store, 0, tags=TagCodes({java_hash("other")}))
         assert (result.count, result.next_offset) == (1, 3)
         queue.end_at(0, erase=True)
         store.queues.dirty.clear()
@@ -212,7 +304,7 @@ async def test_a_filter_on_cold_messages_reads_in_blocks() -> None:
             put_ok(store, new_message(body=b"%02d" % number))
     async with open_store(disk, WIDE) as store:
         disk.cool()
-        found = await store.read_messages("TopicTest", 0, 0, 32, matches=lambda record: bytes(record[89:90]) == b"7")
+        found = await store.read_messages("TopicTest", 0, 0, 32, filter=Picky(lambda record: record[89:90] == b"7"))
         assert found is not None
         assert bodies(found) == [b"%d7" % tens if tens else b"07" for tens in range(10)]
 

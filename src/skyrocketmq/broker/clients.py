@@ -122,6 +122,7 @@ class ConsumerTable(Generic[C]):
     """The consumer groups that have members connected."""
 
     def __init__(self) -> None:
+        self.listeners: list[Callable[[], object]] = []  # called when what a group subscribes to may have changed
         self._membership: Membership[C] = Membership()
         self._groups: dict[str, ConsumerGroup] = {}
 
@@ -138,14 +139,22 @@ class ConsumerTable(Generic[C]):
         if group is None:
             group = self._groups[data.group_name] = ConsumerGroup(data.group_name)
         is_new = self._membership.join(data.group_name, member)
-        return group.describe(data) or is_new
+        before = group.message_model, group.subscriptions
+        is_news = group.describe(data)
+        if before != (group.message_model, group.subscriptions):
+            self._changed()
+        return is_news or is_new
 
     def unregister(self, group: str, connection: C) -> bool:
         """A consumer says good-bye; true if it was a member."""
         was_member = self._membership.leave(group, connection)
-        if not self._membership.of(group):
-            self._groups.pop(group, None)
+        if not self._membership.of(group) and self._groups.pop(group, None) is not None:
+            self._changed()
         return was_member
+
+    def _changed(self) -> None:
+        for listener in self.listeners:
+            listener()
 
     def forget_in_steps(self, connection: C) -> Iterator[str]:
         """A connection is gone: leaves the groups it was a member of, one in each step; each has to be notified."""

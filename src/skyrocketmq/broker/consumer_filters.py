@@ -12,7 +12,7 @@ taken to be dead since a while, until its group shows itself.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from typing import Final
 
 from skyrocketmq.filters import SqlError, SqlFilter, compile_sql
@@ -70,6 +70,7 @@ class ConsumerFilters:
     def __init__(self, bloom: BloomFilter) -> None:
         self.bloom = bloom
         self.change_count = 0
+        self.listeners: list[Callable[[], object]] = []  # called after each change
         self._by_topic: dict[str, dict[str, RegisteredFilter]] = {}
         self._topics_of: dict[str, set[str]] = {}  # by group: the topics that it may have filters on
 
@@ -119,7 +120,7 @@ class ConsumerFilters:
             return
         if known is not None and known.sql.expression == expression:
             known.client_version = subscription.sub_version
-            self.change_count += 1
+            self._changed()
             self._revive(known)
             return
         sql = _compiled(expression, subscription.expression_type, topic=topic, group=group)
@@ -127,7 +128,7 @@ class ConsumerFilters:
             if known is not None:
                 del self._by_topic[topic][group]
                 self._forget(topic, group)
-                self.change_count += 1
+                self._changed()
             return
         self._topics_of.setdefault(group, set()).add(topic)
         self._by_topic.setdefault(topic, {})[group] = RegisteredFilter(
@@ -138,7 +139,7 @@ class ConsumerFilters:
             born_ms=now_ms,
             bloom=self.bloom,
         )
-        self.change_count += 1
+        self._changed()
         logger.info("filter registered", extra={"topic": topic, "group": group, "expression": expression[:1000]})
 
     def unregister(self, group: str, *, now_ms: int) -> None:
@@ -149,12 +150,12 @@ class ConsumerFilters:
     def _bury(self, filter_: RegisteredFilter, now_ms: int) -> None:
         if not filter_.is_dead:
             filter_.dead_ms = max(now_ms, filter_.born_ms)
-            self.change_count += 1
+            self._changed()
 
     def _revive(self, filter_: RegisteredFilter) -> None:
         if filter_.is_dead:
             filter_.dead_ms = 0
-            self.change_count += 1
+            self._changed()
 
     def drop_expired(self, *, now_ms: int, ttl_ms: int) -> None:
         """Forget the filters of groups that have been away for too long."""
@@ -163,10 +164,15 @@ class ConsumerFilters:
                 if each.is_dead and now_ms - each.dead_ms >= ttl_ms:
                     del filters[group]
                     self._forget(topic, group)
-                    self.change_count += 1
+                    self._changed()
                     logger.info("filter expired", extra={"topic": topic, "group": group})
             if not filters:
                 del self._by_topic[topic]
+
+    def _changed(self) -> None:
+        self.change_count += 1
+        for listener in self.listeners:
+            listener()
 
     def _forget(self, topic: str, group: str) -> None:
         topics = self._topics_of.get(group, set())

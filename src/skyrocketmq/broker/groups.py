@@ -38,17 +38,19 @@ class GroupTable:
     def find_or_create(self, group: str) -> SubscriptionGroupConfig | None:
         """The group, made with the defaults if it is new; `None` if it may not be made, or has no legal name."""
         known = self._groups.get(group)
-        if known is not None:
-            return known
+        if known is None and (known := self.new_group(group)) is not None:
+            self.put(known)
+        return known
+
+    def new_group(self, group: str) -> SubscriptionGroupConfig | None:
+        """What a group of this name would be, with the defaults; `None` if it may not be made. Changes nothing."""
         if not self._config.current.auto_create_group and not is_system_group(group):
             return None
         try:
             check_group(group)
         except IllegalArgument:
             return None
-        created = SubscriptionGroupConfig(group_name=group)
-        self.put(created)
-        return created
+        return SubscriptionGroupConfig(group_name=group)
 
     def names(self) -> list[str]:
         return list(self._groups)

@@ -5,8 +5,10 @@ Rule 2: while nobody waits at a queue, an arriving message costs nothing here: t
 Rule 3: what one connection may let wait is limited, in number, bytes and time; so is the sum.
 Rule 4: thousands that wait for one message, or whose time is over in the same moment, are run again in slices: each
 looks like a new request, and the requests of others come in between.
-Rule 5: what a woken pull is answered with is not decided here. It is run again, from its checks on, and may not be held
-a second time.
+Rule 5: what a woken pull is answered with is not decided here. It is run again, with its plan, and may not be held a
+second time.
+Rule 6: one timer serves all of them. Deadlines are rounded up to `TICK_S`, and pulls that share one are released
+together. Apache's brokers look every five seconds.
 """
 
 from __future__ import annotations
@@ -15,14 +17,16 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from functools import partial
+from heapq import heappop, heappush
+from math import ceil
 from typing import Final
 
-from skyrocketmq.broker.pull_filters import PullFilter
+from skyrocketmq.broker.pull_rules import PullPlan
 from skyrocketmq.net import Connection
 from skyrocketmq.ports import Clock, Timer
 from skyrocketmq.store import Arrival
 from skyrocketmq.store.consume_queue import ConsumeQueue
-from skyrocketmq.wire.frames import Frame
+from skyrocketmq.wire.pull_frames import PullRequest
 
 __all__ = ["HELD_COUNT_MAX", "HeldPull", "HeldPulls"]
 
@@ -33,36 +37,31 @@ PULL_BYTES: Final = 2_000
 TAG_BYTES: Final = 100
 SLICE_S: Final = 0.005  # for so long pulls are run again before others have their turn
 WINDOW_S: Final = 0.01
+TICK_S: Final = 0.1  # by which a pull may wait longer than it asked for
 
 _Place = tuple[str, int]  # topic, queue id
 
 
 class HeldPull:
-    """One pull that waits. `tag_codes` are the hashes of the tags it wants; None for all messages."""
+    """One pull that waits, with the plan that it was found good for, and the version of the tables at that time."""
 
-    __slots__ = ("byte_count", "connection", "filter", "frame", "offset", "queue", "tag_codes", "timer")
+    __slots__ = ("byte_count", "connection", "plan", "queue", "request", "tick", "version")
 
     def __init__(
-        self,
-        frame: Frame,
-        connection: Connection,
-        *,
-        queue: ConsumeQueue,
-        offset: int,
-        tag_codes: AbstractSet[int] | None,
-        filter: PullFilter | None = None,
+        self, request: PullRequest, connection: Connection, plan: PullPlan, *, version: int, queue: ConsumeQueue
     ) -> None:
-        self.frame = frame
+        self.request = request
         self.connection = connection
+        self.plan = plan
+        self.version = version
         self.queue = queue
-        self.offset = offset
-        self.tag_codes = tag_codes
-        self.filter = filter
-        self.timer: Timer | None = None
+        self.tick = 0  # its deadline; 0 when it does not wait any longer
         # About what it takes in memory: the texts of its header, and a number for each tag that one of them names.
-        self.byte_count = PULL_BYTES + 2 * sum(len(text or "") for text in (frame.ext or {}).values())
-        if tag_codes is not None:
-            self.byte_count += TAG_BYTES * len(tag_codes)
+        self.byte_count = PULL_BYTES + 2 * len(request.header.subscription or "")
+        if (frame := request.frame) is not None:
+            self.byte_count += len(frame.body) + 2 * sum(len(text or "") for text in (frame.ext or {}).values())
+        if plan.tag_codes is not None:
+            self.byte_count += TAG_BYTES * len(plan.tag_codes)
 
     def wants(
         self, news: list[Arrival], tag_codes: AbstractSet[int], is_over: Callable[[], bool] = lambda: False
@@ -71,13 +70,24 @@ class HeldPull:
 
         When it `is_over`, asking its filter takes too long: there may be something.
         """
-        if news[-1].max_offset <= self.offset:
+        if news[-1].max_offset <= (self.request.header.queue_offset or 0):
             return False
-        if self.filter is None:
-            return self.tag_codes is None or not self.tag_codes.isdisjoint(tag_codes)
+        filter_, own_codes = self.plan.filter, self.plan.tag_codes
+        if filter_ is None:
+            return own_codes is None or not own_codes.isdisjoint(tag_codes)
         # More than a pull looks at are not asked here: it is run, and goes on from where it stops.
-        wants = self.filter.wants
-        return len(news) > self.filter.scan_max or any(wants(each.properties) or is_over() for each in news)
+        wants = filter_.wants
+        return len(news) > filter_.scan_max or any(wants(each.properties) or is_over() for each in news)
+
+
+class _Waiting:
+    """The pulls of one connection."""
+
+    __slots__ = ("byte_count", "pulls")
+
+    def __init__(self) -> None:
+        self.byte_count = 0
+        self.pulls: dict[HeldPull, None] = {}
 
 
 class HeldPulls:
@@ -90,8 +100,11 @@ class HeldPulls:
         self._run_again = run_again
         self._count_max = count_max
         self._by_place: dict[_Place, dict[HeldPull, None]] = {}
-        self._by_connection: dict[Connection, set[HeldPull]] = {}
-        self._bytes_of: dict[Connection, int] = {}
+        self._by_connection: dict[Connection, _Waiting] = {}
+        self._by_tick: dict[int, dict[HeldPull, None]] = {}
+        self._ticks: list[int] = []  # of `_by_tick`, a heap
+        self._timer: Timer | None = None
+        self._timer_tick = 0  # when the timer goes off
         self._count = 0
         self._byte_count = 0
         self._window_s = 0.0  # when the pulls of this turn began to be run
@@ -102,23 +115,66 @@ class HeldPulls:
 
     def hold(self, pull: HeldPull, *, timeout_s: float, connection_max: int = HELD_COUNT_MAX) -> bool:
         """Let a pull wait; False if too many do already, of all or of this connection."""
-        of_connection = self._bytes_of.get(pull.connection, 0) + pull.byte_count
+        waiting = self._by_connection.get(pull.connection)
+        if waiting is None:
+            waiting = self._by_connection[pull.connection] = _Waiting()
         if (
             self._count >= self._count_max
             or self._byte_count + pull.byte_count > HELD_BYTES_MAX
-            or of_connection > CONNECTION_BYTES_MAX
-            or len(self._by_connection.get(pull.connection, ())) >= connection_max
+            or waiting.byte_count + pull.byte_count > CONNECTION_BYTES_MAX
+            or len(waiting.pulls) >= connection_max
         ):
+            if not waiting.pulls:
+                del self._by_connection[pull.connection]
             return False
-        self._bytes_of[pull.connection] = of_connection
+        waiting.pulls[pull] = None
+        waiting.byte_count += pull.byte_count
         self._byte_count += pull.byte_count
-        queue = pull.queue
-        self._by_place.setdefault((queue.topic, queue.queue_id), {})[pull] = None
-        self._by_connection.setdefault(pull.connection, set()).add(pull)
         self._count += 1
+        queue = pull.queue
         queue.is_watched = True
-        pull.timer = self._clock.call_later(timeout_s, lambda: self._release(pull))
+        place = (queue.topic, queue.queue_id)
+        at_place = self._by_place.get(place)
+        if at_place is None:
+            at_place = self._by_place[place] = {}
+        at_place[pull] = None
+        pull.tick = tick = ceil((self._clock.monotonic() + timeout_s) / TICK_S)
+        at_tick = self._by_tick.get(tick)
+        if at_tick is None:
+            at_tick = self._by_tick[tick] = {}
+            heappush(self._ticks, tick)
+            if self._timer is None or tick < self._timer_tick:
+                self._set_timer()
+        at_tick[pull] = None
         return True
+
+    def _set_timer(self) -> None:
+        """Let the timer go off at the next deadline."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_tick = self._ticks[0]
+        delay_s = max(0.0, self._timer_tick * TICK_S - self._clock.monotonic())
+        self._timer = self._clock.call_later(delay_s, self._look_at_deadlines)
+
+    def _look_at_deadlines(self) -> None:
+        self._timer = None
+        now = self._clock.monotonic()
+        due: list[HeldPull] = []
+        while self._ticks and self._ticks[0] * TICK_S <= now:
+            due += self._by_tick.pop(heappop(self._ticks))
+        if self._ticks:
+            self._set_timer()
+        for pull in due:
+            self._take(pull)
+        self._run_all(due)
+
+    def _run_all(self, pulls: list[HeldPull]) -> None:
+        """Run pulls that wait no longer: as many as a turn has time for, then the rest."""
+        for number, pull in enumerate(pulls):
+            if number and self._is_turn_over():
+                self._later(partial(self._run_all, pulls[number:]))
+                return
+            self._run(pull)
 
     def arrived(self, arrivals: Iterable[Arrival]) -> None:
         """Messages have come: run the pulls again that want one of them."""
@@ -135,7 +191,7 @@ class HeldPulls:
     def _wake(self, pulls: list[HeldPull], messages: list[Arrival], tag_codes: AbstractSet[int]) -> None:
         """Run those of them again that want one of the messages: as many as a turn has time for, then the rest."""
         for number, pull in enumerate(pulls):
-            if pull.timer is None:
+            if not pull.tick:
                 continue  # it was answered meanwhile
             if number and self._is_turn_over():
                 self._later(partial(self._wake, pulls[number:], messages, tag_codes))
@@ -146,7 +202,8 @@ class HeldPulls:
 
     def forget(self, connection: Connection) -> None:
         """A connection has ended: nobody waits for the answers of its pulls."""
-        for pull in list(self._by_connection.get(connection, ())):
+        waiting = self._by_connection.get(connection)
+        for pull in list(waiting.pulls) if waiting is not None else ():
             self._take(pull)
 
     def release_all(self) -> None:
@@ -157,13 +214,9 @@ class HeldPulls:
             for pull in list(pulls):
                 self._take(pull)
                 self._run(pull)
-
-    def _release(self, pull: HeldPull) -> None:
-        self._take(pull)
-        if self._is_turn_over():
-            self._later(lambda: self._run(pull))
-        else:
-            self._run(pull)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _run(self, pull: HeldPull) -> None:
         if not pull.connection.is_closed:
@@ -195,21 +248,19 @@ class HeldPulls:
 
     def _take(self, pull: HeldPull) -> None:
         place = (pull.queue.topic, pull.queue.queue_id)
-        waiting = self._by_place[place]
-        del waiting[pull]
-        if not waiting:
+        at_place = self._by_place[place]
+        del at_place[pull]
+        if not at_place:
             del self._by_place[place]
             pull.queue.is_watched = False
-        of_connection = self._by_connection[pull.connection]
-        of_connection.discard(pull)
-        if not of_connection:
+        waiting = self._by_connection[pull.connection]
+        del waiting.pulls[pull]
+        waiting.byte_count -= pull.byte_count
+        if not waiting.pulls:
             del self._by_connection[pull.connection]
         self._count -= 1
         self._byte_count -= pull.byte_count
-        if of_connection:
-            self._bytes_of[pull.connection] -= pull.byte_count
-        else:
-            del self._bytes_of[pull.connection]
-        assert pull.timer is not None, "a held pull has a deadline"
-        pull.timer.cancel()
-        pull.timer = None
+        at_tick = self._by_tick.get(pull.tick)
+        if at_tick is not None:  # an empty one stays until its time has come
+            at_tick.pop(pull, None)
+        pull.tick = 0

@@ -33,15 +33,15 @@ class OffsetMovedEvents:
         self._host = host
         self._clock = clock
 
-    def store(self, plan: PullPlan, new_offset: int) -> None:
-        """Leave the event; one that cannot be stored is logged, for the pull has its answer in any case."""
+    def store(self, plan: PullPlan, *, asked_offset: int, new_offset: int) -> None:
+        """Leave the event. One that cannot be stored is logged: the pull has its answer in any case."""
         group = plan.group.group_name
         queue = MessageQueue(topic=plan.topic, broker_name=self._broker_name, queue_id=plan.queue_id)
         event = {
             "consumerGroup": group,
             "messageQueue": queue,
             "offsetNew": new_offset,
-            "offsetRequest": plan.offset,
+            "offsetRequest": asked_offset,
         }
         stored = self._writer.put(
             OutgoingMessage(
@@ -55,6 +55,6 @@ class OffsetMovedEvents:
         )
         logger.warning(
             "offset moved",
-            extra={"group": group, "queue": str(queue), "asked": plan.offset, "new": new_offset}
+            extra={"group": group, "queue": str(queue), "asked": asked_offset, "new": new_offset}
             | ({} if stored.status.is_stored else {"event": stored.remark}),
         )

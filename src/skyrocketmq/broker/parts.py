@@ -33,7 +33,6 @@ from skyrocketmq.broker.notices import ChangeNotices
 from skyrocketmq.broker.offset_moved import OffsetMovedEvents
 from skyrocketmq.broker.ordinary_sends import OrdinarySends
 from skyrocketmq.broker.pull import PullHandler
-from skyrocketmq.broker.pull_path import PullPath
 from skyrocketmq.broker.registration import Registrar
 from skyrocketmq.broker.replication import Replication
 from skyrocketmq.broker.replies import ReplyHandler
@@ -119,6 +118,7 @@ class BrokerParts:
             offset_moved=OffsetMovedEvents(writer, broker_name=identity.broker_name, host=store_host, clock=clock),
             statistics=self.statistics,
             clock=clock,
+            watch=watch,
             access=access,
         )
         store.on_arrival = self.pulls.held.arrived
@@ -238,7 +238,7 @@ class BrokerParts:
         self._sends = OrdinarySends(
             store, durability, Turn(store), self._find_open_topic, store_host=store_host, config=config.current
         )
-        self.main_feed: Feed = Router(store, self._sends, main, pulls=PullPath(self.pulls), access=access).feed
+        self.main_feed: Feed = Router(store, self._sends, main, pulls=self.pulls, access=access).feed
         self.fast_feed: Feed = Router(store, self._sends, fast, pulls=None, access=access).feed
         tables.topics.listeners.append(self._topics_changed)
         tables.groups.listeners.append(self._groups_changed)

@@ -1,13 +1,14 @@
 """Who may pull what: the checks of a pull in their order, and what its outcome is called.
 
-Pure decisions: each refusal is a `BrokerError` with the family's code and a remark that says what to do.
+Pure decisions: each refusal is a `BrokerError` with Apache RocketMQ's code and a remark that says what to do. A group
+that is made on its first pull is part of the plan; whoever carries out the plan makes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from skyrocketmq.broker.answers import no_such_group
@@ -21,6 +22,7 @@ from skyrocketmq.errors import BrokerError, IllegalArgument, broker_error
 from skyrocketmq.filters import ALL_TAGS, SqlError, compile_sql, parse_tags
 from skyrocketmq.filters.sql_parser import CHARACTERS_MAX
 from skyrocketmq.filters.tags import SEPARATOR
+from skyrocketmq.hot import TagCodes
 from skyrocketmq.model import SQL92_EXPRESSION, MessageModel, SubscriptionData, SubscriptionGroupConfig
 from skyrocketmq.model.flags import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 from skyrocketmq.model.names import PERM_READ, is_retry_topic
@@ -28,7 +30,7 @@ from skyrocketmq.store.statuses import GetStatus
 from skyrocketmq.wire.codes import ResponseCode
 from skyrocketmq.wire.headers_pull import PullMessageHeader
 
-__all__ = ["PullPlan", "check_pull", "no_sql_filters", "pull_code"]
+__all__ = ["PullPlan", "check_needed", "check_pull", "no_sql_filters", "plan_key", "pull_code"]
 
 C = TypeVar("C", bound=Hashable)
 
@@ -54,21 +56,40 @@ _CODES: Final = {
 }
 
 
-@dataclass(slots=True)  # not frozen: one is made for every pull, and freezing doubles its cost
+@dataclass(frozen=True, slots=True)
 class PullPlan:
-    """What a pull that passed its checks may read: messages with these tags, None for all, that the filter accepts."""
+    """What a pull that passed its checks may read: messages with these tags, None for all, that the filter accepts.
+
+    It holds for every pull with the same `plan_key`, until a table changes.
+    """
 
     group: SubscriptionGroupConfig
     topic: str
     queue_id: int
-    offset: int
-    count_max: int
-    tag_codes: AbstractSet[int] | None
+    tag_codes: AbstractSet[int] | None = None
     filter: PullFilter | None = None
+    is_new_group: bool = False  # the group is to be made
+    tags: TagCodes | None = field(init=False)  # the same as `tag_codes`, for the store
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tags", None if self.tag_codes is None else TagCodes(self.tag_codes))
+
+
+def plan_key(header: PullMessageHeader) -> Hashable:
+    """All that decides what a pull may read, if nothing is missing in its header."""
+    return (
+        header.consumer_group,
+        header.topic,
+        header.queue_id,
+        header.sys_flag,
+        header.sub_version,
+        header.subscription,
+        header.expression_type,
+    )
 
 
 def pull_code(status: GetStatus, offset: int) -> ResponseCode:
-    """How a read is answered. A queue without messages is nothing new to whoever starts at 0, and a move to others."""
+    """How a read is answered. An empty queue: "nothing found" for a pull at offset 0, "offset moved" for any other."""
     if status in (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE):
         return ResponseCode.PULL_NOT_FOUND if offset == 0 else ResponseCode.PULL_OFFSET_MOVED
     return _CODES[status]
@@ -87,9 +108,10 @@ def check_pull(
     broker = config.broker_name
     if not config.permission & PERM_READ:
         raise _no_permission(f"broker {broker} may not be read from now (brokerPermission)")
-    _check_needed(header)
+    check_needed(header)
     group_name, topic_name, queue_id = header.consumer_group or "", header.topic or "", header.queue_id or 0
-    group = groups.find_or_create(group_name)
+    known = groups.find(group_name)
+    group = groups.new_group(group_name) if known is None else known
     if group is None:
         raise no_such_group(group_name, config)
     if not group.consume_enable:
@@ -115,15 +137,14 @@ def check_pull(
         group=group,
         topic=topic_name,
         queue_id=queue_id,
-        offset=header.queue_offset or 0,
-        count_max=header.max_msg_nums or 0,
         tag_codes=tag_codes,
         filter=filter_,
+        is_new_group=known is None,
     )
 
 
-def _check_needed(header: PullMessageHeader) -> None:
-    """The fields without which a pull means nothing; some depend on what it asks for."""
+def check_needed(header: PullMessageHeader) -> None:
+    """Refuse a pull without the fields that it needs; some depend on what it asks for."""
     values = (
         header.consumer_group,
         header.topic,
@@ -234,7 +255,7 @@ def _subscription(
 
 
 def _why_no_filter(subscription: SubscriptionData, group: str) -> str:
-    """What to tell a group whose expression is no filter here: that it cannot be used, if that is the reason."""
+    """What to say to a group without a filter here: that its expression cannot be used, if that is the reason."""
     try:
         compile_sql(subscription.sub_string)
     except SqlError as error:

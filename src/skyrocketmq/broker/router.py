@@ -19,7 +19,7 @@ from typing import Final
 
 from skyrocketmq.broker.access import AccessControl
 from skyrocketmq.broker.ordinary_sends import OrdinarySends
-from skyrocketmq.broker.pull_path import PullPath, is_pull
+from skyrocketmq.broker.pull import PullHandler
 from skyrocketmq.errors import ProtocolError
 from skyrocketmq.hot.send_reader import ENOUGH
 from skyrocketmq.net import Connection, Dispatcher
@@ -30,6 +30,8 @@ from skyrocketmq.wire.frames import decode_frame, find_frame
 
 __all__ = ["Router"]
 
+# How pulls begin, binary and as Java's clients write them; others come to the same handler through the dispatcher.
+_PULLS: Final = (b"\0\x0b", b'{"code":11,')
 SIGNED_BYTES_MAX: Final = 64 * 1024  # a signature over more takes long: it is looked at once, in the general way
 
 
@@ -42,7 +44,7 @@ class Router:
         sends: OrdinarySends,
         dispatcher: Dispatcher,
         *,
-        pulls: PullPath | None,
+        pulls: PullHandler | None,
         access: AccessControl | None,
     ) -> None:
         self._store = store
@@ -104,11 +106,10 @@ class Router:
     ) -> int:
         """Handle a frame that is no ordinary send; the bytes of its answer, if there is one now."""
         word, header_at, body_at, end = place
-        pulls = self._pulls
-        if pulls is not None and self._access is None and body_at == end and is_pull(data, header_at - 8):
-            answered_bytes = pulls.answer(data[header_at:body_at], answers)
-            if answered_bytes:
-                return answered_bytes
+        if self._pulls is not None and data.startswith(_PULLS, header_at):
+            parts = self._pulls.answer(data, word, header_at, body_at, end, connection) or ()
+            answers += parts
+            return sum(map(len, parts))
         self._store.commit_open()
         frame = self._dispatcher.decode(data, word, header_at, body_at, end)
         answer = self._dispatcher.handle(frame, connection)

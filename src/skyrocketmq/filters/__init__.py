@@ -4,14 +4,13 @@ A filter is parsed once, when a subscription arrives, and asked for every messag
 no; it reads no store and knows no connection.
 
 For SQL92 read `sql_tokens` (words), `sql_nodes` and `sql_parser` (the tree), `sql_values` and `sql_compile` (the
-functions made of it), `sql_quick` (the same at speed), `sql` (what others use).
+condition made of it), `sql` (what others use).
 """
 
 from __future__ import annotations
 
 from skyrocketmq.filters.sql import SqlFilter, compile_sql
 from skyrocketmq.filters.sql_errors import SqlError
-from skyrocketmq.filters.sql_quick import RecordScan
 from skyrocketmq.filters.tags import ALL_TAGS, TagFilter, parse_tags
 
-__all__ = ["ALL_TAGS", "RecordScan", "SqlError", "SqlFilter", "TagFilter", "compile_sql", "parse_tags"]
+__all__ = ["ALL_TAGS", "SqlError", "SqlFilter", "TagFilter", "compile_sql", "parse_tags"]

@@ -1,20 +1,14 @@
-"""From the tree of an SQL92 expression to functions: one closure a node, made for the kinds of its operands.
+"""From the tree of an SQL92 expression to a condition that can be asked: what is common is of `hot.conditions`.
 
-A function takes the values of the properties that the expression names, in the order of `names`, None for one that a
-message does not have. A condition's function returns True, False or None, which is unknown:
+A condition takes the values of the properties that the expression names, in the order of `names`, None for one that a
+message does not have. What AND, OR, NOT, IN and comparisons with a number mean is said there; the rest is a function:
 
 | | |
 |---|---|
-| AND | false if one is false, else unknown if one is unknown |
-| OR | true if one is true, else unknown if one is unknown |
-| NOT | unknown stays unknown |
-| order, IN | unknown if a property is missing |
 | `a = b` | unknown if only the left side is missing, false if only the right one is, true if both are |
 | a property alone | unknown if it is missing, else false |
 
-Rule 1: conditions are asked from left to right, and no more of them than needed: a text that is no number counts only
-if it is asked for. It then raises `ValueError`, which ends the whole expression.
-Rule 2: the kinds of operands are known before any message is seen, so the decisions about kinds are taken here, once.
+Rule: the kinds of operands are known before any message is seen, so the decisions about kinds are taken here, once.
 """
 
 from __future__ import annotations
@@ -23,6 +17,7 @@ from collections.abc import Callable, Sequence
 from operator import ge, gt, le, lt
 from typing import Any, Final, TypeAlias
 
+from skyrocketmq import hot
 from skyrocketmq.filters.sql_nodes import (
     CONDITIONS,
     Equal,
@@ -40,11 +35,12 @@ from skyrocketmq.filters.sql_nodes import (
 )
 from skyrocketmq.filters.sql_tokens import Number, NumberKind
 from skyrocketmq.filters.sql_values import compare_doubles, read_double, read_truth, reader_of
+from skyrocketmq.hot.conditions import Condition
 
-__all__ = ["Condition", "Values", "compile_condition", "number_of"]
+__all__ = ["Condition", "Values", "compile_condition"]
 
 Values: TypeAlias = Sequence[str | None]
-Condition: TypeAlias = Callable[[Values], bool | None]
+Answer: TypeAlias = Callable[[Values], bool | None]
 Operand: TypeAlias = Callable[[Values], Any]
 
 _OPERATORS: Final[dict[OrderSign, Callable[[Any, Any], bool]]] = {
@@ -59,10 +55,11 @@ _MIRRORED: Final = {
     OrderSign.MORE: OrderSign.LESS,
     OrderSign.MORE_OR_EQUAL: OrderSign.LESS_OR_EQUAL,
 }
+_DIGITS_SURE: Final = {NumberKind.INT: 9, NumberKind.LONG: 18, NumberKind.DOUBLE: 0}  # so many fit in 32 and 64 bits
 
 
 def compile_condition(node: Node) -> tuple[Condition, tuple[str, ...]]:
-    """The function of a condition, and the names of the properties whose values it takes."""
+    """What a condition is asked as, and the names of the properties whose values it takes."""
     compiler = _Compiler()
     return compiler.condition(node), tuple(compiler.slots)
 
@@ -78,57 +75,72 @@ class _Compiler:
 
     def condition(self, node: Node) -> Condition:
         match node:
+            case Not(inner):
+                return hot.Negation(self.condition(inner))
+            case Junction(is_and, nodes):
+                return hot.Junction([self.condition(each) for each in nodes], is_and=is_and)
+            case IsIn(name, texts):
+                return hot.IsIn(self._slot(name), texts)
+            case IsNull(Property(name)):
+                return hot.IsMissing(self._slot(name))
+            case Order(sign, left, right):
+                return self._order(sign, left, right)
+            case Equal(left, right):
+                return self._equal(left, right)
+        return hot.Asked(self._rare(node))
+
+    def _rare(self, node: Node) -> Answer:
+        match node:
             case Truth(value):
                 return lambda values: value
             case Property(name):
                 slot = self._slot(name)
                 return lambda values: None if values[slot] is None else False
-            case Not(inner):
-                return _negated(self.condition(inner))
-            case Junction(is_and, nodes):
-                return _joined([self.condition(each) for each in nodes], stop_at=not is_and)
-            case IsIn(name, texts):
-                return _is_in(self._slot(name), texts)
-            case IsNull(operand):
-                return _is_null(self._operand(operand))
-            case Order(sign, left, right):
-                return self._order(sign, left, right)
-            case Equal(left, right):
-                return self._equal(left, right)
+            case IsNull(inner):
+                operand = self._operand(inner)
+                return lambda values: operand(values) is None
         raise AssertionError("the parser lets only conditions come here")
 
     def _order(self, sign: OrderSign, left: Node, right: Node) -> Condition:
-        number_left, number_right = number_of(left), number_of(right)
+        number_left, number_right = _number_of(left), _number_of(right)
         if isinstance(left, Property) and number_right is not None:
-            return _property_order(self._slot(left.name), sign, number_right)
+            return self._compared(left.name, sign.value, number_right)
         if isinstance(right, Property) and number_left is not None:
-            return _property_order(self._slot(right.name), _MIRRORED[sign], number_left)
+            return self._compared(right.name, _MIRRORED[sign].value, number_left)
         if number_left is not None and number_right is not None:
             answer = _OPERATORS[sign](*_same_kind(number_left, number_right))
-            return lambda values: answer
+            return hot.Asked(lambda values: answer)
         if isinstance(left, Property) and isinstance(right, Property):
-            return _properties_order(self._slot(left.name), self._slot(right.name), sign)
+            return hot.Asked(_properties_order(self._slot(left.name), self._slot(right.name), sign))
         # One side is the negative of what is no number, which is unknown; but it is asked, and what it asks may fail.
-        return _unknown_order(self._operand(left), self._operand(right))
+        return hot.Asked(_unknown_order(self._operand(left), self._operand(right)))
 
     def _equal(self, left: Node, right: Node) -> Condition:
-        number = number_of(right)
+        number = _number_of(right)
         if isinstance(left, Property):
-            slot = self._slot(left.name)
             if number is not None:
-                return _property_is_number(slot, number)
+                return self._compared(left.name, "=", number)
             if isinstance(right, Literal):
                 assert isinstance(right.value, str), "numbers were handled before"
-                return _property_is_text(slot, right.value)
-        return _equal(self._operand(left), self._operand(right), _matcher(left, right))
+                return hot.IsIn(self._slot(left.name), (right.value,))
+        return hot.Asked(_equal(self._operand(left), self._operand(right), _matcher(left, right)))
+
+    def _compared(self, name: str, sign: str, number: Number) -> Condition:
+        return hot.Compared(
+            self._slot(name),
+            sign,
+            float(number.value) if number.kind is NumberKind.DOUBLE else number.value,
+            digits_sure=_DIGITS_SURE[number.kind],
+            read=reader_of(number.kind),
+        )
 
     # ------------------------------------------------------------------------------------------------------- operands
 
     def _operand(self, node: Node) -> Operand:
         """The value of a node where any kind of value may stand."""
         if isinstance(node, CONDITIONS):
-            return self.condition(node)
-        number = number_of(node)
+            return self.condition(node).ask
+        number = _number_of(node)
         if number is not None:
             value = number.value
             return lambda values: value
@@ -143,12 +155,12 @@ class _Compiler:
         raise AssertionError("there are no other nodes")
 
 
-def number_of(node: Node) -> Number | None:
+def _number_of(node: Node) -> Number | None:
     """The number that a node stands for, signs included; None if it is not a number."""
     if isinstance(node, Literal) and not isinstance(node.value, str):
         return node.value
     if isinstance(node, Negative):
-        inner = number_of(node.operand)
+        inner = _number_of(node.operand)
         return None if inner is None else Number(inner.kind, -inner.value)
     return None
 
@@ -163,100 +175,7 @@ def _same_kind(left: Number, right: Number) -> tuple[int | float, int | float]:
 # ------------------------------------------------------------------------------------------------ closures: conditions
 
 
-def _negated(inner: Condition) -> Condition:
-    def negated(values: Values) -> bool | None:
-        answer = inner(values)
-        return None if answer is None else not answer
-
-    return negated
-
-
-def _joined(conditions: list[Condition], *, stop_at: bool) -> Condition:
-    """AND ends at the first false, OR at the first true; an unknown one on the way makes the end unknown."""
-    if len(conditions) == 2:
-        first, second = conditions
-
-        def joined_two(values: Values) -> bool | None:
-            left = first(values)
-            if left is stop_at:
-                return stop_at
-            right = second(values)
-            if right is stop_at:
-                return stop_at
-            return None if left is None or right is None else not stop_at
-
-        return joined_two
-
-    def joined(values: Values) -> bool | None:
-        end: bool | None = not stop_at
-        for condition in conditions:
-            answer = condition(values)
-            if answer is stop_at:
-                return stop_at
-            if answer is None:
-                end = None
-        return end
-
-    return joined
-
-
-def _is_in(slot: int, texts: frozenset[str]) -> Condition:
-    def is_in(values: Values) -> bool | None:
-        value = values[slot]
-        return None if value is None else value in texts
-
-    return is_in
-
-
-def _is_null(operand: Operand) -> Condition:
-    return lambda values: operand(values) is None
-
-
-def _property_is_text(slot: int, text: str) -> Condition:
-    def is_text(values: Values) -> bool | None:
-        value = values[slot]
-        return None if value is None else value == text
-
-    return is_text
-
-
-def _property_is_number(slot: int, number: Number) -> Condition:
-    read, wanted = reader_of(number.kind), number.value
-
-    def is_number(values: Values) -> bool | None:
-        value = values[slot]
-        return None if value is None else read(value) == wanted
-
-    return is_number
-
-
-def _property_order(slot: int, sign: OrderSign, number: Number) -> Condition:
-    read, compare, wanted = reader_of(number.kind), _OPERATORS[sign], number.value
-    if number.kind is NumberKind.DOUBLE:
-        return _property_order_double(slot, sign, float(wanted))
-
-    def is_ordered(values: Values) -> bool | None:
-        value = values[slot]
-        return None if value is None else compare(read(value), wanted)
-
-    return is_ordered
-
-
-def _property_order_double(slot: int, sign: OrderSign, wanted: float) -> Condition:
-    compare = _OPERATORS[sign]
-    if_not_a_number = compare(1, 0)  # which is above all numbers, in Java's order
-
-    def is_ordered(values: Values) -> bool | None:
-        value = values[slot]
-        if value is None:
-            return None
-        found = read_double(value)
-        return compare(found, wanted) if found == found else if_not_a_number
-
-    return is_ordered
-
-
-def _properties_order(left_slot: int, right_slot: int, sign: OrderSign) -> Condition:
+def _properties_order(left_slot: int, right_slot: int, sign: OrderSign) -> Answer:
     compare = _OPERATORS[sign]
 
     def is_ordered(values: Values) -> bool | None:
@@ -268,7 +187,7 @@ def _properties_order(left_slot: int, right_slot: int, sign: OrderSign) -> Condi
     return is_ordered
 
 
-def _unknown_order(left: Operand, right: Operand) -> Condition:
+def _unknown_order(left: Operand, right: Operand) -> Answer:
     def is_ordered(values: Values) -> None:
         if left(values) is not None:
             right(values)
@@ -276,7 +195,7 @@ def _unknown_order(left: Operand, right: Operand) -> Condition:
     return is_ordered
 
 
-def _equal(left: Operand, right: Operand, matches: Callable[[Any, Any], bool]) -> Condition:
+def _equal(left: Operand, right: Operand, matches: Callable[[Any, Any], bool]) -> Answer:
     def is_equal(values: Values) -> bool | None:
         first, second = left(values), right(values)
         if first is None:
@@ -298,7 +217,7 @@ def _asked_in_vain(inner: Operand) -> Operand:
 
 def _matcher(left: Node, right: Node) -> Callable[[Any, Any], bool]:
     """How two values that are there are compared for equality, by the kinds of the nodes they come from."""
-    left_number, right_number = number_of(left), number_of(right)
+    left_number, right_number = _number_of(left), _number_of(right)
     if isinstance(left, CONDITIONS):
         if isinstance(right, CONDITIONS):
             return lambda first, second: bool(first == second)

@@ -3,7 +3,9 @@
 Read `layout` first: where everything stands in records, cells, entries and frames. Then, each in two forms:
 
     batches         messages of a batch request
+    binary_headers  headers of frames as JSON
     cells           what a pull takes of a queue
+    conditions      what an SQL92 filter asks of records
     hashes          Java's hash of tags and keys
     index_entries   keys into an index file
     record_batch    messages into records, cells and keys: what is stored for them
@@ -30,7 +32,9 @@ from typing import Final
 
 from skyrocketmq.hot import (
     batches,
+    binary_headers,
     cells,
+    conditions,
     hashes,
     index_entries,
     log_records,
@@ -41,7 +45,9 @@ from skyrocketmq.hot import (
     sends,
 )
 from skyrocketmq.hot.batches import decode_batch
+from skyrocketmq.hot.binary_headers import as_json
 from skyrocketmq.hot.cells import CellLimits, CellScan, TagCodes
+from skyrocketmq.hot.conditions import Asked, Compared, IsIn, IsMissing, Junction, Negation, PropertyReader
 from skyrocketmq.hot.form import NothingCompiled, Unusable, load_compiled
 from skyrocketmq.hot.hashes import key_hash, text_hash
 from skyrocketmq.hot.index_entries import pack_key, put_keys, take_back_keys
@@ -66,14 +72,22 @@ __all__ = [
     "LONG_PROPERTIES",
     "MANY_KEYS",
     "NEVER",
+    "Asked",
     "CellLimits",
     "CellScan",
+    "Compared",
+    "IsIn",
+    "IsMissing",
+    "Junction",
+    "Negation",
+    "PropertyReader",
     "QueueTail",
     "RecordBatch",
     "SendAnswers",
     "SendReader",
     "SendTopic",
     "TagCodes",
+    "as_json",
     "check_records",
     "decode_batch",
     "derive_entries",
@@ -96,7 +110,9 @@ logger = logging.getLogger(__name__)
 
 PLAIN_MODULES: Final = {
     "batches": batches,
+    "binary_headers": binary_headers,
     "cells": cells,
+    "conditions": conditions,
     "hashes": hashes,
     "index_entries": index_entries,
     "record_batch": record_batch,

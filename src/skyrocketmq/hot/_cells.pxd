@@ -50,7 +50,7 @@ cdef class CellScan:
     cdef readonly list places
 
     cdef Py_ssize_t _scan(
-        self, const unsigned char *data, Py_ssize_t at, Py_ssize_t length, object unit_code
+        self, const unsigned char *data, Py_ssize_t at, Py_ssize_t length, object unit_code, bytes wanted
     ) except -1
     cdef int _make_room(self, Py_ssize_t count) except -1
     cdef bint _is_too_much(self, int64_t position, int64_t size) noexcept

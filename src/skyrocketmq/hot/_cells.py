@@ -96,19 +96,38 @@ class CellScan:
         index: cython.Py_ssize_t
         return [(bounds[2 * index], bounds[2 * index + 1]) for index in range(self._run_count)]
 
-    def scan(self, cells, at=0, unit_code=None):
+    @property
+    def run_count(self):
+        return self._run_count
+
+    @property
+    def begin(self):
+        bounds: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), PyBytes_AS_STRING(self._bounds))
+        return bounds[0] if self._run_count else 0
+
+    @property
+    def end(self):
+        return self._run_end if self._run_count else 0
+
+    def scan(self, cells, at=0, unit_code=None, wanted=None):
         first: cython.Py_ssize_t = at
         if first < 0:
             raise ValueError("cells begin at 0")
+        verdicts: bytes = None if wanted is None else bytes(wanted)
         buffer = cython.declare(Py_buffer)
         PyObject_GetBuffer(cells, cython.address(buffer), PyBUF_SIMPLE)
         try:
-            return self._scan(cython.cast(cython.p_const_uchar, buffer.buf), first, buffer.len, unit_code)
+            if verdicts is not None and len(verdicts) < buffer.len // CELL_BYTES:
+                raise ValueError("there is a byte for each cell")
+            return self._scan(cython.cast(cython.p_const_uchar, buffer.buf), first, buffer.len, unit_code, verdicts)
         finally:
             PyBuffer_Release(cython.address(buffer))
 
-    def _scan(self, data, at, length, unit_code):
-        """`data` has `length` bytes; every cell is read only if it lies wholly within them."""
+    def _scan(self, data, at, length, unit_code, wanted):
+        """`data` has `length` bytes: a cell is read only if it lies wholly within them. `wanted` has one for each."""
+        verdicts: cython.p_char = cython.NULL
+        if wanted is not None:
+            verdicts = PyBytes_AS_STRING(wanted)
         has_unit_code: cython.bint = unit_code is not None
         code_of_unit: int64_t = unit_code if has_unit_code else 0
         position: int64_t
@@ -137,15 +156,12 @@ class CellScan:
             at += CELL_BYTES
             if self._tags is not None and not self._tags.matches(tags_code):
                 continue
-            if self._has(position, size):
-                self._take(position, size)
-            else:
+            if not self._has(position, size):
                 self.has_removed = True
                 self._skip_file_of(position)
+            elif verdicts == cython.NULL or verdicts[at // CELL_BYTES - 1]:
+                self._take(position, size)
         return at
-
-    def pass_by(self):
-        self.looked_at += 1
 
     def gather(self, view, base):
         first: int64_t = base

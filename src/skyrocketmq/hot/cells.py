@@ -70,9 +70,10 @@ class CellLimits:
 class CellScan:
     """One pull's way through the cells. `runs` are then the [begin, end) of the log to be given away, in order.
 
-    The log has what lies from `log_begin` to `log_end` in one of the `files`, named by where they begin. With
-    `stops_at_units` a scan stops at each cell that holds the address of a unit. If the first message taken lies before
-    `own_from`, `places` are the (log offset, size) of all that are taken; else there are none.
+    There are `run_count` of them; the first begins at `begin` and the last ends at `end`. The log has what lies from
+    `log_begin` to `log_end` in one of the `files`, named by where they begin. With `stops_at_units` a scan stops at
+    each cell that holds the address of a unit. If the first message taken lies before `own_from`, `places` are the
+    (log offset, size) of all that are taken; else there are none.
     """
 
     __slots__ = (
@@ -129,13 +130,37 @@ class CellScan:
         self.runs: list[tuple[int, int]] = []
         self.places: list[tuple[int, int]] = []
 
-    def scan(self, cells: ReadableBytes, at: int = 0, unit_code: int | None = None) -> int:
+    @property
+    def run_count(self) -> int:
+        return len(self.runs)
+
+    @property
+    def begin(self) -> int:
+        """0 if nothing is taken."""
+        return self.runs[0][0] if self.runs else 0
+
+    @property
+    def end(self) -> int:
+        """0 if nothing is taken."""
+        return self.runs[-1][1] if self.runs else 0
+
+    def scan(
+        self,
+        cells: ReadableBytes,
+        at: int = 0,
+        unit_code: int | None = None,
+        wanted: bytes | bytearray | None = None,
+    ) -> int:
         """Go through cells from byte `at` on; returns the byte where it stopped.
 
         That is the end of the cells, or one that is too much (`is_full`), or one with the address of a unit. Then the
-        caller looks up the unit and goes on at the same byte with its `unit_code`, or calls `pass_by` and goes on at
-        the next cell.
+        caller looks up the unit and goes on at the same byte with its `unit_code`.
+
+        `wanted` has a byte for each of the cells, from byte 0 on; where it is 0, a message that the log has is not
+        taken.
         """
+        if wanted is not None and len(wanted) < len(cells) // CELL_BYTES:
+            raise ValueError("there is a byte for each cell")
         # Everything in local variables: plain Python spends its time on attributes.
         limits, count_max, disk_end, tags = self._limits, self._count_max, self._disk_end, self._tags
         file_bytes, log_begin, log_end, files = limits.file_bytes, self._log_begin, self._log_end, self._files
@@ -168,6 +193,8 @@ class CellScan:
                 self.has_removed = True
                 skip_until = start + file_bytes
                 continue
+            if wanted is not None and not wanted[at // CELL_BYTES + index]:
+                continue
             if position == run_end != start:
                 runs[-1] = (runs[-1][0], end)
             else:
@@ -181,10 +208,6 @@ class CellScan:
         self._run_end, self._skip_until = run_end, skip_until
         self.taken, self.taken_bytes, self.looked_at, self.position = taken, taken_bytes, looked_at + count, position
         return at + count * CELL_BYTES
-
-    def pass_by(self) -> None:
-        """The cell at which the scan stopped is not wanted: its unit says so."""
-        self.looked_at += 1
 
     def gather(self, view: ReadableBytes, base: int) -> bytes | None:
         """All runs in one piece of bytes, out of a view that begins at log offset `base`; None if it lacks any."""

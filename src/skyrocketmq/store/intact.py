@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Final, TypeAlias
 
 from skyrocketmq.hot.layout import RECORD_BYTES_MIN, RECORD_MAGIC
 from skyrocketmq.wire.java import body_crc
 from skyrocketmq.wire.records import head_bytes_of, read_head, sys_flag_of
 
-__all__ = ["BadRecords", "are_intact", "intact_parts", "is_intact"]
+__all__ = ["BadRecords", "intact_parts", "is_intact"]
 
 logger = logging.getLogger(__name__)
 
@@ -35,13 +34,6 @@ def is_intact(data: Buffer, at: int, size: int, position: int) -> bool:
     return (
         0 <= head.body_bytes <= at + size - body_at and body_crc(data[body_at : body_at + head.body_bytes]) == head.crc
     )
-
-
-def are_intact(data: Buffer, places: Sequence[tuple[int, int]]) -> bool:
-    """Whether all these records (log offset, size), which stand one after the other, are. Asked at every pull of older
-    messages."""
-    begins = accumulate((size for _, size in places), initial=0)
-    return all(is_intact(data, at, size, position) for at, (position, size) in zip(begins, places, strict=False))
 
 
 def intact_parts(

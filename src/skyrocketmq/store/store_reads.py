@@ -1,25 +1,21 @@
 """The ways out of a store: messages of a queue, and searches.
 
-Hot: a pull of what is in memory is one call of `get_resident` or `get_filtered`.
 Rule: readers see what is committed, and nothing of an open batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from skyrocketmq.config import BrokerRole
-from skyrocketmq.filters import RecordScan
+from skyrocketmq.hot import TagCodes
 from skyrocketmq.model.offsets import QueueOffset
 from skyrocketmq.store.cold_reads import Pending, Steps
 from skyrocketmq.store.consume_queue import CELL, ConsumeQueue
-from skyrocketmq.store.filtered_reading import read_filtered
 from skyrocketmq.store.look_turn import LookTurn
-from skyrocketmq.store.queue_extension import ExtensionUnit
-from skyrocketmq.store.reading import SCAN_CELLS_MAX, Buffer, GetResult, read_queue, read_resident
+from skyrocketmq.store.reading import Buffer, GetResult, RecordFilter, read_queue
 from skyrocketmq.store.searching import (
     QueryResult,
     message_at,
@@ -56,95 +52,26 @@ class StoreReads(StoreParts):
         offset: int,
         count_max: int,
         *,
-        tag_codes: AbstractSet[int] | None = None,
-        matches: Callable[[Buffer], bool] | None = None,
-        scan: RecordScan | None = None,
-        scan_max: int = SCAN_CELLS_MAX,
-        may_match: Callable[[ExtensionUnit], bool] | None = None,
+        tags: TagCodes | None = None,
+        filter: RecordFilter | None = None,
     ) -> GetResult | Pending[GetResult] | None:
         """Messages of a queue from `offset` on: the result if all is in memory, else what to await (`finish()`).
 
-        None while the store is not readable. `tag_codes`: only messages whose tags have one of these hashes;
-        `matches`: only those whose record it accepts, of at most `scan_max` looked at; `scan` asks the same of many.
-        `may_match`: none whose unit in the queue's extension, if it has one, is not accepted.
+        None while the store is not readable. `tags`: only messages whose tags have one of these hashes; `filter`: only
+        those that it wants.
         """
-        resident: GetResult | None = None
-        if matches is None:
-            resident = self.get_resident(topic, queue_id, offset, count_max, tag_codes=tag_codes)
-        elif tag_codes is None and matches is not None and scan is not None:
-            resident = self.get_filtered(
-                topic, queue_id, offset, count_max, scan=scan, matches=matches, scan_max=scan_max
-            )
-        if resident is not None:
-            return resident
-        if not self.state.is_readable:
-            return None
-        started = self._clock.monotonic()
-        result = self._reads.start(
-            self._get(topic, queue_id, offset, count_max, tag_codes, matches, scan_max, may_match)
-        )
-        self.statistics.got(self._clock.monotonic() - started, is_cold=isinstance(result, Pending))
-        return result
-
-    def get_resident(
-        self, topic: str, queue_id: int, offset: int, count_max: int, *, tag_codes: AbstractSet[int] | None = None
-    ) -> GetResult | None:
-        """The same for the common read, which finds messages and all of them in memory; None if it is not that."""
         if not self.state.is_readable:
             return None
         queue = self.queues.find(topic, queue_id)
         if queue is None:
-            return None
-        started = self._clock.monotonic()
-        result = read_resident(
-            self.log,
-            queue,
-            offset,
-            count_max,
-            limits=self._limits,
-            tag_codes=tag_codes,
-            find_unit=self._units_of(queue),
-        )
-        if result is not None:
-            statistics = self.statistics
-            statistics.got(self._clock.monotonic() - started, is_cold=False)
-            statistics.get_found += 1
-            statistics.get_count += result.count
-        return result
-
-    def get_filtered(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        count_max: int,
-        *,
-        scan: RecordScan,
-        matches: Callable[[Buffer], bool],
-        scan_max: int,
-    ) -> GetResult | None:
-        """The common read with a filter that looks into messages; None if it is not that."""
-        if not self.state.is_readable or self.extensions is not None:  # bit maps may spare the looking
-            return None
-        queue = self.queues.find(topic, queue_id)
-        if queue is None:
-            return None
-        started = self._clock.monotonic()
-        result = read_filtered(
-            self.log,
-            queue,
-            offset,
-            count_max,
-            limits=self._limits,
-            scan=scan,
-            matches=matches,
-            scan_max=scan_max,
-            turn=LookTurn(self._clock.monotonic),
-        )
-        if result is not None:
-            self.statistics.got(self._clock.monotonic() - started, is_cold=False)
-            self._count_got(result)
-        return result
+            return self._count(GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0), offset)
+        monotonic = self._clock.monotonic
+        started = monotonic()
+        result = self._reads.start(self._read(queue, offset, count_max, tags, filter))
+        self.statistics.got(monotonic() - started, is_cold=isinstance(result, Pending))
+        if isinstance(result, Pending):
+            return self._reads.start(self._read_patiently(queue, offset, count_max, tags, filter))
+        return self._count(result, offset)
 
     async def read_messages(
         self,
@@ -153,84 +80,55 @@ class StoreReads(StoreParts):
         offset: int,
         count_max: int,
         *,
-        tag_codes: AbstractSet[int] | None = None,
-        matches: Callable[[Buffer], bool] | None = None,
-        scan_max: int = SCAN_CELLS_MAX,
-        may_match: Callable[[ExtensionUnit], bool] | None = None,
+        tags: TagCodes | None = None,
+        filter: RecordFilter | None = None,
     ) -> GetResult | None:
         """The same, waiting for the disk where needed."""
-        result = self.get_messages(
-            topic,
-            queue_id,
-            offset,
-            count_max,
-            tag_codes=tag_codes,
-            matches=matches,
-            scan_max=scan_max,
-            may_match=may_match,
-        )
+        result = self.get_messages(topic, queue_id, offset, count_max, tags=tags, filter=filter)
         return await result.finish() if isinstance(result, Pending) else result
 
-    def _get(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        count_max: int,
-        tag_codes: AbstractSet[int] | None,
-        matches: Callable[[Buffer], bool] | None,
-        scan_max: int,
-        may_match: Callable[[ExtensionUnit], bool] | None,
+    def _read_patiently(
+        self, queue: ConsumeQueue, offset: int, count_max: int, tags: TagCodes | None, filter: RecordFilter | None
     ) -> Steps[GetResult]:
-        queue = self.queues.find(topic, queue_id)
-        if queue is None:
-            result = GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
-        else:
-            try:
-                result = yield from self._read(queue, offset, count_max, tag_codes, matches, scan_max, may_match)
-            except FileNotFoundError:  # cleaned away while the read waited for the disk: by now the queue knows it
-                result = yield from self._read(queue, offset, count_max, tag_codes, matches, scan_max, may_match)
-        self._count_got(result)
-        if self.config.broker_role is BrokerRole.SLAVE and result.status in _SLAVE_KEEPS_OFFSET:
-            # The slave may merely be behind; the master knows better.
-            return result if self.config.offset_check_in_slave else replace(result, next_offset=offset)
-        return result
+        try:
+            result = yield from self._read(queue, offset, count_max, tags, filter)
+        except FileNotFoundError:  # cleaned away while the read waited for the disk: by now the queue knows it
+            result = yield from self._read(queue, offset, count_max, tags, filter)
+        return self._count(result, offset)
 
-    def _count_got(self, result: GetResult) -> None:
+    def _count(self, result: GetResult, offset: int) -> GetResult:
+        """What a read from `offset` gives, now that it is over."""
         statistics = self.statistics
         if result.count:
             statistics.get_found += 1
             statistics.get_count += result.count
-        else:
-            statistics.get_missed += 1
+            return result
+        statistics.get_missed += 1
+        if self.config.broker_role is BrokerRole.SLAVE and result.status in _SLAVE_KEEPS_OFFSET:
+            # The slave may merely be behind; the master knows better.
+            return result if self.config.offset_check_in_slave else replace(result, next_offset=offset)
+        return result
 
     def _read(
         self,
         queue: ConsumeQueue,
         offset: int,
         count_max: int,
-        tag_codes: AbstractSet[int] | None,
-        matches: Callable[[Buffer], bool] | None,
-        scan_max: int,
-        may_match: Callable[[ExtensionUnit], bool] | None,
+        tags: TagCodes | None,
+        filter: RecordFilter | None,
     ) -> Steps[GetResult]:
+        extensions = self.extensions
         return read_queue(
             self.log,
             queue,
             offset,
             count_max,
             limits=self._limits,
-            tag_codes=tag_codes,
-            matches=matches,
-            scan_max=scan_max,
-            turn=LookTurn(self._clock.monotonic),
-            find_unit=self._units_of(queue),
-            may_match=may_match,
+            tags=tags,
+            filter=filter,
+            turn=None if filter is None else LookTurn(self._clock.monotonic),
+            find_unit=None if extensions is None else partial(extensions.find, queue),
         )
-
-    def _units_of(self, queue: ConsumeQueue) -> Callable[[int], ExtensionUnit | None] | None:
-        extensions = self.extensions
-        return None if extensions is None else lambda address: extensions.find(queue, address)
 
     async def read_cells(self, queue: ConsumeQueue, offset: int, count_max: int) -> list[tuple[int, int, int]] | None:
         """Cells of a queue (log offset, size, tags code) from an offset on, all of one file; None if there is none."""

@@ -75,7 +75,7 @@ def form_in(folder: Path) -> str:
     )
     env = {**os.environ, "PYTHONPATH": str(folder)}
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env=env, capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, "-c", code], cwd=folder, env=env, capture_output=True, text=True, check=True, timeout=60
     )
     return done.stdout.strip()
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from skyrocketmq.testing.simulation.command import main
-from skyrocketmq.testing.simulation.forks import Died, run_each
+from skyrocketmq.testing.simulation.forks import Died, run_each, run_one
 from skyrocketmq.testing.simulation.history import FaultBegan, History
 from skyrocketmq.testing.simulation.runner import RunState, Simulator, search, seeds_for
 from skyrocketmq.testing.simulation.stories import write_story
@@ -65,12 +65,20 @@ def test_a_fork_that_fails_is_told() -> None:
             time.sleep(60)
         return item
 
-    results = dict(run_each(work, range(4), jobs=4, timeout_s=0.5))
+    results = dict(run_each(work, range(4), jobs=4, timeout_s=0.1))
     assert results[0] == 0
     assert isinstance(results[1], Died)
     assert "ValueError: one" in results[1].why
     assert results[2] == Died("its process ended with status 3")
-    assert results[3] == Died("no end after 0.5 s of real time")
+    assert results[3] == Died("no end after 6 s of real time")
+
+
+def test_a_fork_has_so_much_time_of_the_processor() -> None:
+    def work(item: int) -> None:
+        while True:
+            pass
+
+    assert run_one(work, 1, timeout_s=1) == Died("no end after 1 s of processor time")
 
 
 def test_seeds_are_run_and_added_up() -> None:

@@ -26,12 +26,14 @@ from skyrocketmq.wire.frames import Encoding, Frame, encode_frame
 from tests.broker.house import Peer
 from tests.declared import REQUEST_HEADERS
 from tests.interop.ours import Up, running
+from tests.own_time import OwnTime, waited_s
 from tests.wire.fuzz import damaged
 from tests.wire.fuzz_state import PACKAGES, FuzzState
 
 FRAMES_A_CONNECTION = 30
 CONNECTIONS = 4
-ANSWER_SECONDS_MAX = 5.0  # a busy machine; what a request may cost others is bounded by tests of its own
+ANSWER_SECONDS_MAX = 5.0  # what a request may cost others is bounded by tests of its own
+ANSWERED_WITHIN_S = 0.05  # or it is held back
 PIECE_FRAMES = 20_000
 VALUES = [
     *("", "0", "1", "-1", "3", "true", "false", "null", "2147483647", "-2147483648", "9223372036854775807"),
@@ -86,7 +88,7 @@ def damaged_frame(chance: random.Random) -> bytes:
     return len(inside).to_bytes(4, "big") + inside
 
 
-async def feed(ports: list[int], frames: int, seed: int, outcome: Outcome) -> None:
+async def feed(ports: list[int], frames: int, seed: int, pid: int, outcome: Outcome) -> None:
     """Send so many frames, on one connection after the other; what is answered is read and thrown away."""
     chance = random.Random(seed)
     while frames > 0:
@@ -107,23 +109,34 @@ async def feed(ports: list[int], frames: int, seed: int, outcome: Outcome) -> No
                 writer.write(data[at : at + piece])
                 at += piece
                 await writer.drain()
-            async with asyncio.timeout(0.05):
-                while answers := await reader.read(1 << 16):
-                    outcome.answered_bytes += len(answers)
-        except (OSError, TimeoutError):
-            pass  # closed by the server, or an answer that is held back
+            while answers := await _read(reader, pid):
+                outcome.answered_bytes += len(answers)
+        except OSError:
+            pass  # closed by the server
         finally:
             writer.transport.abort()
 
 
-async def ask_meanwhile(port: int, request: RequestCode, outcome: Outcome) -> None:
+async def _read(reader: asyncio.StreamReader, pid: int) -> bytes:
+    """What comes next; nothing if the server has had its time for an answer, and has given none."""
+    began, waited = time.perf_counter(), waited_s(pid)
+    while time.perf_counter() - began - (waited_s(pid) - waited) < ANSWERED_WITHIN_S:
+        try:
+            async with asyncio.timeout(ANSWERED_WITHIN_S):
+                return await reader.read(1 << 16)
+        except TimeoutError:
+            pass
+    return b""
+
+
+async def ask_meanwhile(port: int, request: RequestCode, pid: int, outcome: Outcome) -> None:
     """A client that behaves: it is answered in time, whatever the others do."""
     peer = Peer(*await asyncio.open_connection("127.0.0.1", port))
     try:
         while True:
-            began = time.perf_counter()
+            timer = OwnTime(pid)
             answer = await peer.ask(Frame(request, 1))
-            seconds = time.perf_counter() - began
+            seconds = timer.seconds()
             outcome.asked += 1
             outcome.slowest_seconds = max(outcome.slowest_seconds, seconds)
             if answer.code:
@@ -138,13 +151,18 @@ async def ask_meanwhile(port: int, request: RequestCode, outcome: Outcome) -> No
 
 
 async def trouble(up: Up, frames: int, seed: int) -> Outcome:
-    outcome = Outcome()
+    outcome, pid = Outcome(), up.process.pid
     ports = [up.port, up.port, up.port, up.port - 2, up.port + 1, up.namesrv_port, up.namesrv_port]
     asking = [
-        asyncio.create_task(ask_meanwhile(up.port, RequestCode.GET_BROKER_RUNTIME_INFO, outcome)),
-        asyncio.create_task(ask_meanwhile(up.namesrv_port, RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, outcome)),
+        asyncio.create_task(ask_meanwhile(port, request, pid, outcome))
+        for port, request in (
+            (up.port, RequestCode.GET_BROKER_RUNTIME_INFO),
+            (up.namesrv_port, RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER),
+        )
     ]
-    await asyncio.gather(*[feed(ports, frames // CONNECTIONS, seed * 100 + n, outcome) for n in range(CONNECTIONS)])
+    await asyncio.gather(
+        *[feed(ports, frames // CONNECTIONS, seed * 100 + n, pid, outcome) for n in range(CONNECTIONS)]
+    )
     for task in asking:
         task.cancel()
     await asyncio.gather(*asking, return_exceptions=True)

@@ -34,7 +34,7 @@ TOPICS = ("Orders", "Payments")
 QUEUES = 4
 PRODUCERS = 3
 MESSAGES = 2500  # of each producer, between two kills
-KILL_WITHIN_S = 0.2  # of the first answer
+KILL_AT_BYTES = (50_000, 600_000)  # of answers: a few hundred, or up to a third of them
 SIZES = Sizes(log_file=1 << 20, queue_file=20 * 1000, slots=500, entries=2000)
 CONF = f"""brokerName=broker-a
 brokerIP1=127.0.0.1
@@ -67,7 +67,8 @@ class Load:
         sends = [[self._message(way) for _ in range(MESSAGES)] for way in range(PRODUCERS)]
         data = [b"".join([encode_frame(frame) for frame, _, _ in some]) for some in sends]
         received = [bytearray() for _ in range(PRODUCERS)]
-        answered = asyncio.Event()
+        kill_at = self._chance.randrange(*KILL_AT_BYTES)
+        signalled = asyncio.Event()
         streams = [await asyncio.open_connection(host, int(port)) for _ in range(PRODUCERS)]
 
         async def produce(way: int) -> None:
@@ -76,17 +77,14 @@ class Load:
                 writer.write(data[way])
                 while part := await reader.read(1 << 16):
                     received[way] += part
-                    answered.set()
+                    if not signalled.is_set() and sum(map(len, received)) >= kill_at:
+                        signalled.set()
+                        process.signal(end)
             except ConnectionError:
                 pass
             writer.transport.abort()
 
-        async def kill() -> None:
-            await answered.wait()
-            await asyncio.sleep(self._chance.uniform(0, KILL_WITHIN_S))
-            process.signal(end)
-
-        await asyncio.gather(kill(), *[produce(way) for way in range(PRODUCERS)])
+        await asyncio.gather(*[produce(way) for way in range(PRODUCERS)])
         for some, answers in zip(sends, received, strict=True):
             asked = {frame.opaque: (topic, ids) for frame, topic, ids in some}
             for answer in FrameDecoder().feed(bytes(answers)):

@@ -25,6 +25,7 @@ from skyrocketmq.net.listeners import three_ports
 from skyrocketmq.testing import BlockingCluster, Direction, FaultyDisk, LocalCluster, ManualClock
 from skyrocketmq.testing.quiet import CountedDisk
 from tests.net.support import open_descriptors
+from tests.own_time import OwnTime
 from tests.waiting import until
 
 P = ParamSpec("P")
@@ -54,12 +55,12 @@ def bodies(messages: list[MessageView]) -> list[bytes]:
 
 @pytest.mark.alone
 async def test_a_cluster_is_ready_in_a_tenth_of_a_second(capsys: pytest.CaptureFixture[str]) -> None:
-    """The promise is 100 ms; a machine whose cores are busy may take three times as long, in the best of five."""
+    """The promise is 100 ms; slow cores may take three times as long, in the best of five."""
     taken_s = []
     for _ in range(5):
-        started = time.perf_counter()
+        timer = OwnTime()
         async with LocalCluster() as cluster:
-            taken_s.append(time.perf_counter() - started)
+            taken_s.append(timer.seconds())
             assert cluster.namesrv
     with capsys.disabled():
         print(f"\nLocalCluster ready in {min(taken_s) * 1000:.0f} ms")

@@ -2,18 +2,23 @@
 
 A simulated run wants a process to itself: nothing that it leaves behind may reach the next one. A fork of a process
 that has imported everything is there in milliseconds. This process must have no other threads.
+
+Rule: a piece has so much time of the processor. A machine that is busy with other things is no failure of it; only a
+process that does nothing at all is ended by the clock, much later.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
+import resource
 import selectors
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from math import ceil
 from time import monotonic
 from typing import Generic, NoReturn, TypeVar
 
@@ -22,6 +27,7 @@ __all__ = ["Died", "run_each", "run_one"]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _READ_BYTES = 1 << 20
+_CLOCK_TIMES = 60  # as long by the clock as on the processor
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +54,8 @@ def run_one(work: Callable[[Item], Result], item: Item, *, timeout_s: float) -> 
 def run_each(
     work: Callable[[Item], Result], items: Iterable[Item], *, jobs: int, timeout_s: float
 ) -> Iterator[tuple[Item, Result | Died]]:
-    """Results as they come, `jobs` at a time. Items are taken as processes become free, so they may come without end:
-    who closes this iterator ends what still runs."""
+    """Results as they come, `jobs` at a time, each within so many seconds of processor time. Items are taken as
+    processes become free, so they may come without end: who closes this iterator ends what still runs."""
     waiting = iter(items)
     children: dict[int, _Child[Item]] = {}
     with selectors.DefaultSelector() as selector:
@@ -71,12 +77,12 @@ def run_each(
                         continue
                     selector.unregister(child.pipe)
                     del children[child.pipe]
-                    yield child.item, _result_of(child)
+                    yield child.item, _result_of(child, timeout_s)
                 for child in [c for c in children.values() if c.deadline <= monotonic()]:
                     selector.unregister(child.pipe)
                     del children[child.pipe]
                     _end(child)
-                    yield child.item, Died(f"no end after {timeout_s:g} s of real time")
+                    yield child.item, Died(f"no end after {timeout_s * _CLOCK_TIMES:g} s of real time")
         finally:
             for child in children.values():
                 _end(child)
@@ -89,9 +95,10 @@ def _fork(work: Callable[[Item], Result], item: Item, timeout_s: float) -> _Chil
     pid = os.fork()
     if pid == 0:
         os.close(reader)
+        resource.setrlimit(resource.RLIMIT_CPU, (ceil(timeout_s), resource.RLIM_INFINITY))
         _live(work, item, writer)
     os.close(writer)
-    return _Child(item, pid, reader, monotonic() + timeout_s)
+    return _Child(item, pid, reader, monotonic() + timeout_s * _CLOCK_TIMES)
 
 
 def _live(work: Callable[[Item], Result], item: Item, writer: int) -> NoReturn:
@@ -108,12 +115,15 @@ def _live(work: Callable[[Item], Result], item: Item, writer: int) -> NoReturn:
         os._exit(0)
 
 
-def _result_of(child: _Child[Item]) -> Result | Died:
+def _result_of(child: _Child[Item], timeout_s: float) -> Result | Died:
     os.close(child.pipe)
     _, status = os.waitpid(child.pid, 0)
     data = b"".join(child.read)
+    code = os.waitstatus_to_exitcode(status)
+    if code == -signal.SIGXCPU:
+        return Died(f"no end after {timeout_s:g} s of processor time")
     if not data:
-        return Died(f"its process ended with status {os.waitstatus_to_exitcode(status)}")
+        return Died(f"its process ended with status {code}")
     result: Result | Died = pickle.loads(data)  # from our own fork
     return result
 

@@ -25,7 +25,7 @@ from skyrocketmq.testing.simulation.totals import FailingSeed, Totals, totals_of
 __all__ = ["RunState", "Simulator", "code_version", "search", "seeds_for"]
 
 REPEATED_EVERY = 50  # every so many seeds one is run again, and must be the same run
-RUN_TIMEOUT_S = 300.0  # of real time; most take less than a second
+RUN_TIMEOUT_S = 100.0  # of processor time; most take a second or two
 
 
 class Simulator(NamedTuple):

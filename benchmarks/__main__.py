@@ -12,23 +12,34 @@ from benchmarks import (
     broker,
     client,
     delayed,
+    floor,
     flush,
     hot,
+    java_producer,
+    latency,
+    memory,
     namesrv,
     peers,
+    pulls,
     recovery,
     replication,
     scaling,
+    sends,
     spark,
     sql_filter,
+    stage,
     tls,
     transactions,
+    wakeups,
 )
-from benchmarks.report import APACHE, OURS, write_json
+from benchmarks.c_programs import NoCompiler
+from benchmarks.report import APACHE, OURS, Report, write_json
+from benchmarks.stage import Stage
 
+# What is measured on one stage, with Apache's broker warmed up once for all of them.
+STAGED = (memory, sends, wakeups, latency, java_producer, pulls, broker, floor)
 SERVERS = (
     namesrv,
-    broker,
     client,
     peers,
     flush,
@@ -40,19 +51,18 @@ SERVERS = (
     tls,
     transactions,
 )
-PARTS = (*SERVERS, spark, scaling, hot)
-BENCHMARKS = {part.NAME: part for part in PARTS}
+ALONE = (*SERVERS, spark, scaling, hot)
+BENCHMARKS = {part.NAME: part for part in (*STAGED, *ALONE)}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Our servers beside Apache's.")
     parser.add_argument("names", nargs="*", help=f"which (all): {', '.join(BENCHMARKS)}")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each server has its turn (3)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="how long each load is measured (2)")
-    parser.add_argument("--warm-up", type=float, default=1.0, help="seconds of load before that (1)")
     parser.add_argument("--servers", nargs="+", choices=[APACHE, OURS], default=[APACHE, OURS])
+    parser.add_argument("--rounds", type=int, default=3, help="how often parts with servers of their own are run (3)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every measurement to FILE")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a goal is missed")
+    stage.add_arguments(parser)
     for benchmark in BENCHMARKS.values():
         benchmark.add_arguments(parser)
     arguments = parser.parse_args()
@@ -60,16 +70,33 @@ def main() -> int:
         parser.error(f"no benchmark {', '.join(sorted(unknown))}; there is {', '.join(BENCHMARKS)}")
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is stopped, what was stored deleted
-    reports = []
-    for name in arguments.names or BENCHMARKS:
-        print(f"{name}:", flush=True)
-        reports.append(BENCHMARKS[name].run(arguments))
+    try:
+        reports = run(arguments)
+    except NoCompiler as error:
+        parser.exit(1, f"{error}\n")
     for report in reports:
         print(f"\n{report.table()}")
     if arguments.json:
         write_json(reports, arguments.json)
     missed = [row.name for report in reports for row in report.rows if not row.is_met]
     return 1 if arguments.check and missed else 0
+
+
+def run(arguments: argparse.Namespace) -> list[Report]:
+    """The benchmarks that were asked for, in our order: those that share a stage one after the other."""
+    wanted = set(arguments.names or BENCHMARKS)
+    reports = []
+    if any(part.NAME in wanted for part in STAGED):
+        with Stage(arguments) as opened:
+            for part in STAGED:
+                if part.NAME in wanted:
+                    print(f"{part.NAME}:", flush=True)
+                    reports.append(part.run(arguments, opened))
+    for part in ALONE:
+        if part.NAME in wanted:
+            print(f"{part.NAME}:", flush=True)
+            reports.append(part.run(arguments))
+    return reports
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 Both brokers get the same configuration file, which leaves everything at Apache's defaults (log files of 1 GiB,
 asynchronous flush) but addresses and directories; both stores lie on the same disk. Apache's runs with the flags of its
-own start script and a heap of 1 GiB. Ours runs as the installed command does, with its bytecode compiled, as
-installing does it.
+own start script and a heap of 1 GiB. Neither refuses what has waited for long: on a machine that others use too, some
+of any load would be refused. Ours runs as the installed command does, with its bytecode compiled, as
+installing does it; the plain form of ours and an earlier version of it run the same way.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tests.ports import free_port
 from benchmarks.broker_frames import BROKER, one_send
 from benchmarks.frames import SUCCESS, answer_code
 from benchmarks.load import ask, connect
-from benchmarks.report import APACHE, OURS
+from benchmarks.report import APACHE, BEFORE, OURS, PLAIN
 
 UPDATE_AND_CREATE_TOPIC = 17
 PERM_READ_WRITE = 6
@@ -41,6 +42,9 @@ DEFAULTS = {
     "maxHashSlotNum": "5000000",
     "maxIndexNum": "20000000",
     "registerNameServerPeriod": "30000",
+    # Not a default: after 200 ms, and after a second, what waits is refused.
+    "waitTimeMillsInSendQueue": "20000",
+    "osPageCacheBusyTimeOutMills": "20000",
 }
 
 _numbers = itertools.count(1)
@@ -61,10 +65,13 @@ class Target:
 class Servers:
     """Starts what is measured, each in a directory of its own that is deleted afterwards."""
 
-    def __init__(self, directory: Path, apache: Apache | None) -> None:
-        """`apache` may be left out where only ours are started."""
+    def __init__(self, directory: Path, apache: Apache | None, *, before: Path | None = None) -> None:
+        """`apache` may be left out where only ours are started; `before` has the sources of an earlier version."""
         self._directory = directory
         self._apache = apache
+        self._environs = {OURS: ENVIRON, PLAIN: {**ENVIRON, "SKYROCKETMQ_PLAIN": "1"}}
+        if before is not None:
+            self._environs[BEFORE] = {**ENVIRON, "PYTHONPATH": str(before)}
 
     @contextmanager
     def started(
@@ -82,10 +89,11 @@ class Servers:
                 )
                 yield Target(name, namesrv.address, broker.address, broker.pid, store, broker.process.said)
             else:
-                yield running.enter_context(self._our_own(store, settings))
+                yield running.enter_context(self._our_own(name, store, settings))
 
     @contextmanager
-    def _our_own(self, store: Path, more: Mapping[str, str]) -> Iterator[Target]:
+    def _our_own(self, name: str, store: Path, more: Mapping[str, str]) -> Iterator[Target]:
+        environ = self._environs[name]
         with ExitStack() as running:
             home = running.enter_context(self._place("ours"))
             namesrv_port, port = free_port(), free_port(-2, 1)
@@ -102,11 +110,12 @@ class Servers:
             }
             config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
             running.enter_context(
-                _process([str(COMMAND), "namesrv", "--listen-port", str(namesrv_port)], home / "namesrv.log")
+                _process([str(COMMAND), "namesrv", "--listen-port", str(namesrv_port)], home / "namesrv.log", environ)
             )
             _wait_for_port(namesrv)
-            broker = running.enter_context(_process([str(COMMAND), "broker", "-c", str(config)], home / "broker.log"))
-            target = Target(OURS, namesrv, f"127.0.0.1:{port}", broker.pid, store, broker.said)
+            command = [str(COMMAND), "broker", "-c", str(config)]
+            broker = running.enter_context(_process(command, home / "broker.log", environ))
+            target = Target(name, namesrv, f"127.0.0.1:{port}", broker.pid, store, broker.said)
             _wait_for_sends(broker, namesrv)
             yield target
 
@@ -121,7 +130,7 @@ class Servers:
                 command = [str(COMMAND), "up", "--data", str(home / "data"), "--no-dashboard"]
                 command += ["--namesrv-port", str(ports[0]), "--broker-port", str(ports[1])]
                 start = time.perf_counter()
-                process = running.enter_context(_process(command, home / "up.log"))
+                process = running.enter_context(_process(command, home / "up.log", ENVIRON))
                 _wait_for_sends(process, f"127.0.0.1:{ports[0]}")
                 return (time.perf_counter() - start) * 1000
             assert self._apache is not None, "Apache's side was not prepared"
@@ -209,8 +218,8 @@ def _wait_for_port(address: str) -> None:
 
 
 @contextmanager
-def _process(command: list[str], log: Path) -> Iterator[Process]:
-    process = Process(command, name=" ".join(command[1:2]), log=log, environ=ENVIRON)
+def _process(command: list[str], log: Path, environ: Mapping[str, str]) -> Iterator[Process]:
+    process = Process(command, name=" ".join(command[1:2]), log=log, environ=environ)
     try:
         yield process
     finally:

@@ -7,11 +7,11 @@ import socket
 import time
 from statistics import median
 
-from benchmarks import broker_frames as frames
+from benchmarks.broker_frames import GET_MAX_OFFSET, one_send
 from benchmarks.broker_servers import Target
 from benchmarks.frames import SUCCESS, answer_code, answer_fields, encode_frame
 from benchmarks.load import BadAnswer, ask, connect, receive
-from benchmarks.pull_decks import EVERYTHING, subscribed
+from benchmarks.pull_decks import EVERYTHING, pull_frame, subscribed
 from benchmarks.report import Better, Report
 from benchmarks.stage import Stage
 
@@ -20,7 +20,6 @@ GOAL_READY = 0.2
 DELIVERY_LIMIT_MS = 10.0
 DELIVERIES = 300
 GROUP, TOPIC = "benchmark-waiting", "WaitedTopic"
-GET_MAX_OFFSET = 30
 PAUSE_S = 0.004  # between a pull and the message for it: by then the pull is held
 
 
@@ -57,10 +56,10 @@ def deliveries(target: Target, count: int) -> list[float]:
     taken: list[float] = []
     [producer] = connect(target.address, 1)
     with producer, subscribed(target, GROUP, TOPIC, EVERYTHING) as consumer:
-        offset = _end_of_queue(producer)
+        offset = end_of_queue(producer, TOPIC)
         for number in range(count):
-            consumer.sendall(frames.pull(GROUP, TOPIC, 0, offset, may_suspend=True))
-            message = frames.one_send(TOPIC, 0, bytes(100), number=number)
+            consumer.sendall(pull_frame(GROUP, TOPIC, offset, may_suspend=True))
+            message = one_send(TOPIC, 0, bytes(100), number=number)
             time.sleep(PAUSE_S)
             start = time.perf_counter()
             producer.sendall(message)
@@ -73,5 +72,6 @@ def deliveries(target: Target, count: int) -> list[float]:
     return taken
 
 
-def _end_of_queue(connection: socket.socket) -> int:
-    return int(answer_fields(ask(connection, encode_frame(GET_MAX_OFFSET, {"topic": TOPIC, "queueId": "0"})))["offset"])
+def end_of_queue(connection: socket.socket, topic: str) -> int:
+    """Of its first queue."""
+    return int(answer_fields(ask(connection, encode_frame(GET_MAX_OFFSET, {"topic": topic, "queueId": "0"})))["offset"])

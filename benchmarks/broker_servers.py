@@ -14,7 +14,7 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +59,6 @@ class Target:
     address: str
     pid: int
     store: Path
-    said: Callable[[], str]
 
 
 class Servers:
@@ -87,7 +86,7 @@ class Servers:
                 broker = running.enter_context(
                     self._apache.broker(namesrv=namesrv.address, store=store, config=settings, jvm=BROKER_JVM)
                 )
-                yield Target(name, namesrv.address, broker.address, broker.pid, store, broker.process.said)
+                yield Target(name, namesrv.address, broker.address, broker.pid, store)
             else:
                 yield running.enter_context(self._our_own(name, store, settings))
 
@@ -115,7 +114,7 @@ class Servers:
             _wait_for_port(namesrv)
             command = [str(COMMAND), "broker", "-c", str(config)]
             broker = running.enter_context(_process(command, home / "broker.log", environ))
-            target = Target(name, namesrv, f"127.0.0.1:{port}", broker.pid, store, broker.said)
+            target = Target(name, namesrv, f"127.0.0.1:{port}", broker.pid, store)
             _wait_for_sends(broker, namesrv)
             yield target
 
@@ -126,12 +125,8 @@ class Servers:
         with ExitStack() as running:
             home = running.enter_context(self._place(f"{name}-start"))
             if name == OURS:
-                ports = free_port(), free_port(-2, 1)
-                command = [str(COMMAND), "up", "--data", str(home / "data"), "--no-dashboard"]
-                command += ["--namesrv-port", str(ports[0]), "--broker-port", str(ports[1])]
                 start = time.perf_counter()
-                process = running.enter_context(_process(command, home / "up.log", ENVIRON))
-                _wait_for_sends(process, f"127.0.0.1:{ports[0]}")
+                running.enter_context(self.up())
                 return (time.perf_counter() - start) * 1000
             assert self._apache is not None, "Apache's side was not prepared"
             namesrv = running.enter_context(self._apache.namesrv(jvm=NAMESRV_JVM, start=False))
@@ -141,6 +136,18 @@ class Servers:
                 )
             )
             return _apaches_ready_ms(namesrv, broker)
+
+    @contextmanager
+    def up(self, *, brokers: int = 1) -> Iterator[Target]:
+        """Ours as `skyrocketmq up` starts it, once a broker takes messages: the process is that of all of them."""
+        with ExitStack() as running:
+            home = running.enter_context(self._place("up"))
+            namesrv_port, port = free_port(), free_port(-2, 1)
+            command = [str(COMMAND), "up", "--data", str(home / "data"), "--no-dashboard", "--brokers", str(brokers)]
+            command += ["--namesrv-port", str(namesrv_port), "--broker-port", str(port)]
+            process = running.enter_context(_process(command, home / "up.log", ENVIRON))
+            _wait_for_sends(process, f"127.0.0.1:{namesrv_port}")
+            yield Target(OURS, f"127.0.0.1:{namesrv_port}", f"127.0.0.1:{port}", process.pid, home / "data")
 
     @contextmanager
     def _place(self, name: str) -> Iterator[Path]:

@@ -68,7 +68,7 @@ def _measure_pulls(stage: Stage, report: Report, size: int, queue_messages: int)
 @contextmanager
 def _ours(stage: Stage) -> Iterator[Target]:
     with stage.starter().started(OURS) as target:
-        create_topics(target, stage.topics)
+        create_topics(target, stage.decks.topics)
         yield target
 
 
@@ -80,6 +80,6 @@ def _null_server(stage: Stage, *, body_bytes: int = 0, records: int = 1) -> Iter
         try:
             assert server.stdout is not None
             assert server.stdout.readline() == "ready\n", "the null server did not start"
-            yield Target(NULL, "", f"127.0.0.1:{port}", server.pid, stage.directory, lambda: "")
+            yield Target(NULL, "", f"127.0.0.1:{port}", server.pid, stage.directory)
         finally:
             server.kill()

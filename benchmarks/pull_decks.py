@@ -16,7 +16,7 @@ from enum import Enum
 from itertools import count
 from pathlib import Path
 
-from benchmarks.broker_frames import BROKER, HEART_BEAT, PULL_COUNT, PULL_MESSAGE, PULL_SUSPEND_MS, Traffic
+from benchmarks.broker_frames import BROKER, HEART_BEAT, PULL_COUNT, PULL_MESSAGE, Traffic
 from benchmarks.broker_servers import Target
 from benchmarks.decks import FIRST_OPAQUE, Deck
 from benchmarks.frames import SUCCESS, answer_code, encode_frame, json_bytes
@@ -31,6 +31,8 @@ FILL_FRAMES = 2048
 QUEUE_MESSAGES = 8_192
 SCATTERED_QUEUES = 8
 VERSION = 1  # of a subscription
+PULL_MAY_SUSPEND = 2
+PULL_SUSPEND_MS = 15_000
 
 _groups = count(1)
 
@@ -92,13 +94,20 @@ def pulls(
 
 
 def pull_frame(
-    group: str, topic: str, offset: int, *, opaque: int, binary: bool = False, wanted: Subscription = EVERYTHING
+    group: str,
+    topic: str,
+    offset: int,
+    *,
+    opaque: int | None = None,
+    binary: bool = False,
+    wanted: Subscription = EVERYTHING,
+    may_suspend: bool = False,
 ) -> bytes:
-    """The fields in the order of Java's hash map, in both encodings."""
+    """A pull of the first queue; the fields in the order of Java's hash map, in both encodings."""
     ext = {
         "queueId": "0",
         "maxMsgNums": str(PULL_COUNT),
-        "sysFlag": "0",
+        "sysFlag": str(PULL_MAY_SUSPEND if may_suspend else 0),
         "suspendTimeoutMillis": str(PULL_SUSPEND_MS),
         "commitOffset": "0",
         "bname": BROKER,

@@ -79,6 +79,7 @@ class Report:
     settings: dict[str, str]
     rows: list[Row] = field(default_factory=list)
     others: str = "Apache's"  # heads the column of what ours are compared with
+    ours: str = "ours"  # heads the column of ours
 
     def row(
         self,
@@ -100,7 +101,7 @@ class Report:
         return self.rows[-1]
 
     def table(self) -> str:
-        cells = [("", "unit", self.others, "ours", "ratio", "goal")]
+        cells = [("", "unit", self.others, self.ours, "ratio", "goal")]
         cells += [
             (
                 row.name,

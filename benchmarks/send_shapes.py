@@ -23,12 +23,11 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from benchmarks.broker_frames import BROKER, Traffic
+from benchmarks.broker_frames import BROKER, SEND_MESSAGE_V2, Traffic
 from benchmarks.decks import FIRST_OPAQUE, MARKS, Change, Deck
 from benchmarks.frames import VERSION_4_9_7, encode_frame
 
 SEND_MESSAGE = 10
-SEND_MESSAGE_V2 = 310
 GO_VERSION = 317
 DECK_FRAMES = 4096
 ID, ID_LOWER, PROCESS, BORN = (
@@ -82,6 +81,11 @@ class SendDecks:
         self._directory = directory
         self._traffic = traffic
         self._made: dict[SendShape, Deck] = {}
+
+    @property
+    def topics(self) -> dict[str, int]:
+        """With their queues, to be made beforehand."""
+        return dict.fromkeys(self._traffic.topics, self._traffic.queue_count)
 
     def deck(self, shape: SendShape) -> Deck:
         if shape not in self._made:

@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 from tests.interop import toolchain
 from tests.interop.apache import Apache
@@ -32,6 +33,7 @@ from benchmarks.load import BadAnswer
 from benchmarks.report import APACHE, Better, Report
 from benchmarks.send_shapes import Encoding, Properties, SendDecks, SendShape
 
+Each = TypeVar("Each")
 JVM_WARM_UP_S = 30.0
 STORED_BYTES_MAX = 4 << 30
 ATTEMPTS = 4  # of Apache's broker, for one turn
@@ -104,10 +106,14 @@ class Stage:
             self._toolchain = toolchain.prepare()
         return self._toolchain
 
-    def starter(self, *, before: Path | None = None) -> Servers:
-        """For parts with servers of their own."""
-        apache = Apache(self.toolchain, self.directory / "apache") if APACHE in self.servers else None
-        return Servers(self.directory, apache, before=before)
+    def starter(self, *, before: Path | None = None, directory: Path | None = None) -> Servers:
+        """For parts with servers of their own; `before` has the sources of an earlier version."""
+        if directory is None:
+            place = self.directory
+        else:
+            place = Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="benchmark-", dir=directory)))
+        apache = Apache(self.toolchain, place / "apache") if APACHE in self.servers else None
+        return Servers(place, apache, before=before)
 
     @contextmanager
     def targets(
@@ -123,11 +129,6 @@ class Stage:
                 create_topics(target, topics or {})
             yield found
 
-    @property
-    def topics(self) -> dict[str, int]:
-        """Of the traffic of sends, with their queues."""
-        return dict.fromkeys(self.traffic.topics, self.traffic.queue_count)
-
     def _shared(self, name: str) -> Target:
         if name != APACHE and name in self._running and _stored_bytes(self._running[name][0].store) > STORED_BYTES_MAX:
             _, running = self._running.pop(name)
@@ -140,7 +141,7 @@ class Stage:
     @contextmanager
     def _started(self, name: str, settings: Mapping[str, str] | None = None) -> Iterator[Target]:
         with self.starter().started(name, settings=settings) as target:
-            create_topics(target, self.topics)
+            create_topics(target, self.decks.topics)
             if name == APACHE:
                 self._warm_up(target)
             yield target
@@ -150,10 +151,16 @@ class Stage:
         for shape, load in WARM_UPS:
             self.run(target, self.decks.deck(shape), load, warm_up=0, seconds=self.timing.jvm_warm_up_s / len(WARM_UPS))
 
+    def clear(self) -> None:
+        """Stop what is running: other parts have servers of their own."""
+        for _, running in self._running.values():
+            running.close()
+        self._running.clear()
+
     # ------------------------------------------------------------------------------------------------------- measuring
 
-    def turns(self, targets: Sequence[Target]) -> Iterator[Target]:
-        """Each target as often as there are turns, in an order that favours none."""
+    def turns(self, targets: Sequence[Each]) -> Iterator[Each]:
+        """Each of them as often as there are turns, in an order that favours none."""
         for number in range(self.timing.turns):
             yield from targets if number % 2 == 0 else targets[::-1]
 

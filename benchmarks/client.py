@@ -11,20 +11,15 @@ Where one client runs the other does not; a client is given time to warm up, Jav
 from __future__ import annotations
 
 import argparse
-import tempfile
-from contextlib import ExitStack
-from pathlib import Path
 
-from tests.interop import toolchain
-
-from benchmarks.broker_frames import FramePool, SendForm, Traffic
-from benchmarks.broker_load import Sender, run_count
+from benchmarks.broker_frames import Traffic
 from benchmarks.broker_servers import Servers, Target, create_topics
 from benchmarks.client_programs import BLOCKING, LATENCY, ClientPrograms, Load, Measured
-from benchmarks.load import BadAnswer, connect
+from benchmarks.load import BadAnswer
+from benchmarks.pull_decks import FILL
 from benchmarks.report import APACHE, OURS, Better, Report
-
-__all__ = ["NAME", "add_arguments", "run"]
+from benchmarks.send_shapes import Encoding, SendDecks, SendShape
+from benchmarks.stage import Stage
 
 NAME = "client"
 IN_FLIGHT = 1_000
@@ -34,7 +29,7 @@ SIZES = {128: "128 B", 1024: "1 KB"}
 WARM_UP_S = {APACHE: 5.0, OURS: 1.0}
 GOAL_LATENCY = 1.0
 GOAL_RATE = 0.5
-FILL_IN_FLIGHT = 128
+GOAL_CONSUMED = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,28 +38,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--client-bytes", type=int, nargs="+", choices=SIZES, default=list(SIZES), help="of a body")
 
 
-def run(arguments: argparse.Namespace) -> Report:
+def run(arguments: argparse.Namespace, stage: Stage) -> Report:
     """Measure and report."""
     quick = arguments.quick
     rounds = 1 if quick else arguments.rounds
-    seconds = 0.5 if quick else arguments.seconds
+    seconds = stage.timing.seconds
     shown = {"rounds": str(rounds), "seconds a load": f"{seconds:g}", "in flight": f"{IN_FLIGHT:,}"}
-    with tempfile.TemporaryDirectory(prefix="benchmark-", dir=arguments.directory) as directory:
-        tools = toolchain.prepare() if APACHE in arguments.servers else None
-        benchmark = ClientBenchmark(
-            Report(NAME, shown),
-            Servers(Path(directory), None),
-            ClientPrograms(tools, Path(directory) / "clients"),
-            clients=arguments.servers,
-            sizes=arguments.client_bytes,
-            seconds=seconds,
-            is_quick=quick,
-            consumed_count=2_000 if quick else arguments.consumed_messages,
-        )
-        for number in range(rounds):
-            print(f"  round {number + 1} of {rounds}", flush=True)
-            benchmark.run()
-        return benchmark.report
+    benchmark = ClientBenchmark(
+        Report(NAME, shown, others="Java's"),
+        stage,
+        ClientPrograms(stage.toolchain if APACHE in stage.servers else None, stage.directory / "clients"),
+        sizes=arguments.client_bytes,
+        is_quick=quick,
+        consumed_count=2_000 if quick else arguments.consumed_messages,
+    )
+    for number in range(rounds):
+        print(f"  round {number + 1} of {rounds}", flush=True)
+        benchmark.run()
+    return benchmark.report
 
 
 class ClientBenchmark:
@@ -73,40 +64,39 @@ class ClientBenchmark:
     def __init__(
         self,
         report: Report,
-        servers: Servers,
+        stage: Stage,
         programs: ClientPrograms,
         *,
-        clients: list[str],
         sizes: list[int],
-        seconds: float,
         is_quick: bool,
         consumed_count: int,
     ) -> None:
         self.report = report
-        self._servers = servers
+        self._stage = stage
         self._programs = programs
-        self._clients = clients
+        self._clients = stage.servers
         self._sizes = sizes
-        self._seconds = seconds
         self._is_quick = is_quick
         self._consumed_count = consumed_count
-        self._pools: dict[int, FramePool] = {}
+        self._decks = {size: SendDecks(stage.directory, _filled(size)) for size in sizes}
 
     def run(self) -> None:
-        with self._servers.started(OURS) as target:
-            create_topics(target, {SENT_TOPIC: QUEUES} | {_filled(size).topics[0]: QUEUES for size in self._sizes})
-            for size in self._sizes:
-                self._fill(target, size)
+        with Servers(self._stage.directory, None).started(OURS) as target:
+            create_topics(target, {SENT_TOPIC: QUEUES})
+            for size, decks in self._decks.items():
+                # What is consumed later, in the queues of a topic, as several producers would mix it.
+                create_topics(target, decks.topics)
+                deck = decks.deck(SendShape(size, Encoding.BINARY))
+                self._stage.run(target, deck, FILL, count=self._consumed_count)
             small = min(self._sizes)
             self._latency(target, f"one sender, {SIZES[small]}", Load(LATENCY, SENT_TOPIC, small, 1), GOAL_LATENCY)
             self._latency(target, f"one blocking sender, {SIZES[small]}", Load(BLOCKING, SENT_TOPIC, small, 1), None)
             for size in self._sizes:
-                self._rate(
-                    target, f"{IN_FLIGHT:,} in flight, {SIZES[size]}", Load("flight", SENT_TOPIC, size, IN_FLIGHT)
-                )
+                load = Load("flight", SENT_TOPIC, size, IN_FLIGHT)
+                self._rate(target, f"{IN_FLIGHT:,} in flight, {SIZES[size]}", load, GOAL_RATE)
             for size in self._sizes:
                 load = Load("consume", _filled(size).topics[0], size, self._consumed_count)
-                self._rate(target, f"push consumption, {SIZES[size]}", load)
+                self._rate(target, f"push consumption, {SIZES[size]}", load, GOAL_CONSUMED)
 
     def _latency(self, target: Target, name: str, load: Load, goal: float | None) -> None:
         for client in self._clients:
@@ -114,30 +104,20 @@ class ClientBenchmark:
             self.report.row(f"p50 of {name}", "us", Better.LESS, goal).add(client, measured.p50_us)
             self.report.row(f"p99 of {name}", "us", Better.LESS).add(client, measured.p99_us)
 
-    def _rate(self, target: Target, name: str, load: Load) -> None:
+    def _rate(self, target: Target, name: str, load: Load, goal: float) -> None:
         for client in self._clients:
             measured = self._measure(target, client, name, load)
-            self.report.row(name, "1/s", Better.MORE, GOAL_RATE).add(client, measured.rate)
+            self.report.row(name, "1/s", Better.MORE, goal).add(client, measured.rate)
             self.report.row(f"client's CPU time, {name}", "us", Better.LESS).add(client, measured.cpu_us)
 
     def _measure(self, target: Target, client: str, name: str, load: Load) -> Measured:
         warm_up_s = 0.2 if self._is_quick else WARM_UP_S[client]
-        measured = self._programs.run(client, load, namesrv=target.namesrv, warm_up_s=warm_up_s, seconds=self._seconds)
+        seconds = self._stage.timing.seconds
+        measured = self._programs.run(client, load, namesrv=target.namesrv, warm_up_s=warm_up_s, seconds=seconds)
         print(f"    {client}, {name}: {measured}", flush=True)
         if measured.failed:
             raise BadAnswer(f"{measured.failed} sends failed")
         return measured
-
-    def _fill(self, target: Target, size: int) -> None:
-        """The messages that are consumed later, in the queues of a topic, as several producers would mix them."""
-        if size not in self._pools:
-            self._pools[size] = FramePool(SendForm(size, binary=True), _filled(size))
-        with ExitStack() as opened:
-            [connection] = connect(target.address, 1)
-            sender = Sender(opened.enter_context(connection), self._pools[size])
-            outcome = run_count([sender], in_flight=FILL_IN_FLIGHT, count=self._consumed_count, server_pid=target.pid)
-            if outcome.refused or outcome.count != self._consumed_count:
-                raise BadAnswer(f"{outcome.count} of {self._consumed_count} messages are there to be consumed")
 
 
 def _filled(size: int) -> Traffic:

@@ -5,8 +5,10 @@ Both programs take the same arguments and print the same lines; see `client_load
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from tests.interop.toolchain import Toolchain
 
 from benchmarks import observe
 from benchmarks.load import BadAnswer
-from benchmarks.report import OURS
+from benchmarks.report import BEFORE, OURS
 
 JVM = ("-Xms512m", "-Xmx512m")
 EXIT_TIMEOUT_S = 30.0
@@ -57,18 +59,25 @@ class Measured:
 class ClientPrograms:
     """Starts clients of either make. `toolchain` may be left out where only ours are started."""
 
-    def __init__(self, toolchain: Toolchain | None, home: Path) -> None:
+    def __init__(self, toolchain: Toolchain | None, home: Path, *, before: Path | None = None) -> None:
+        """`before` has the sources of an earlier version of ours."""
         self._toolchain = toolchain
         self._home = home
+        self._before = before
         home.mkdir(exist_ok=True)
 
     def run(self, client: str, load: Load, *, namesrv: str, warm_up_s: float, seconds: float) -> Measured:
         arguments = [namesrv, load.topic, str(warm_up_s), str(seconds), str(load.body_bytes), str(load.count)]
         command = self._command(client, load.kind, arguments)
-        return run_program(command, name=f"the {client} client", log_file=self._home / f"{client}.log")
+        environ = {}
+        if client == BEFORE:
+            assert self._before is not None, "no earlier version was prepared"
+            environ = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(self._before)])}
+        log_file = self._home / f"{client}.log"
+        return run_program(command, name=f"the {client} client", log_file=log_file, environ=environ)
 
     def _command(self, client: str, kind: str, arguments: list[str]) -> list[str]:
-        if client == OURS:
+        if client in (OURS, BEFORE):
             return [sys.executable, "-m", "benchmarks.client_load", kind, *arguments]
         assert self._toolchain is not None, "Apache's side was not prepared"
         if kind == BLOCKING:
@@ -77,11 +86,13 @@ class ClientPrograms:
         return self._toolchain.command("skyrocketmq.interop.ClientLoad", kind, *arguments, jvm=options)
 
 
-def run_program(command: list[str], *, name: str, log_file: Path) -> Measured:
+def run_program(command: list[str], *, name: str, log_file: Path, environ: Mapping[str, str] | None = None) -> Measured:
     """Start a program that measures itself, and read what it says; see `client_load`."""
     with (
         log_file.open("ab") as log,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT) as program,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT, env={**os.environ, **(environ or {})}
+        ) as program,
     ):
         assert program.stdout is not None
         try:

@@ -11,24 +11,21 @@ little after it is sent, so this is too much rather than too little. Both broker
 from __future__ import annotations
 
 import argparse
+import shutil
 import socket
 import struct
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.interop import toolchain
-from tests.interop.apache import Apache
 from tests.interop.processes import wait_until
 
-from benchmarks.broker_frames import BROKER, PULL_COUNT, PULL_MESSAGE, SEND_MESSAGE_V2
+from benchmarks.broker_frames import BROKER, GET_MAX_OFFSET, PULL_COUNT, PULL_MESSAGE, SEND_MESSAGE_V2
 from benchmarks.broker_servers import Servers, Target, create_topics
 from benchmarks.frames import SUCCESS, answer_body, answer_code, answer_fields, encode_frame
 from benchmarks.load import Load, Stream, ask, connect
-from benchmarks.report import APACHE, Better, Report
-
-__all__ = ["NAME", "add_arguments", "run"]
+from benchmarks.report import Better, Report
+from benchmarks.stage import Stage
 
 NAME = "delay"
 PENDING = 100_000
@@ -40,8 +37,7 @@ BURST_TOPIC, STEADY_TOPIC, WAITING_TOPIC = "BurstTopic", "SteadyTopic", "Waiting
 BODY_BYTES = 128
 IN_FLIGHT = 500
 STEADY_RATE = 2_000
-GET_MAX_OFFSET = 30
-GOAL_RATE = 1.0
+GOAL_RATE = 1.5
 GOAL_LATENESS = 1.0
 DELIVERED_TIMEOUT_S = 60.0
 LOOK_S = 0.02  # often enough for a burst of a second, and no load
@@ -57,9 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--pending", type=int, default=PENDING, help="delayed messages that wait (100,000)")
 
 
-def run(arguments: argparse.Namespace) -> Report:
+def run(arguments: argparse.Namespace, stage: Stage) -> Report:
     """Measure and report."""
-    rounds = 1 if arguments.quick else min(arguments.rounds, 1)
+    rounds = 1 if arguments.quick else arguments.rounds
     pending = 2_000 if arguments.quick else arguments.pending
     seconds = 1.0 if arguments.quick else 5.0
     report = Report(
@@ -69,15 +65,14 @@ def run(arguments: argparse.Namespace) -> Report:
         topic: [_send_frame(topic, number, level) for number in range(pending)]
         for topic, level in ((BURST_TOPIC, BURST_LEVEL), (WAITING_TOPIC, HOUR_LEVEL))
     }
-    with tempfile.TemporaryDirectory(prefix="benchmark-", dir=arguments.directory) as directory:
-        apache = Apache(toolchain.prepare(), Path(directory) / "apache") if APACHE in arguments.servers else None
-        servers = Servers(Path(directory), apache)
-        for number in range(rounds):
-            for name in arguments.servers:
-                print(f"  round {number + 1} of {rounds}: {name}", flush=True)
-                store = Path(directory) / f"{name}-{number}"
-                store.mkdir()
-                _measure(report, servers, name, store, frames, seconds=seconds)
+    servers = stage.starter()
+    for number in range(rounds):
+        for name in stage.servers:
+            print(f"  round {number + 1} of {rounds}: {name}", flush=True)
+            store = stage.directory / f"delayed-{name}-{number}"
+            store.mkdir()
+            _measure(report, servers, name, store, frames, seconds=seconds)
+            shutil.rmtree(store)
     return report
 
 

@@ -10,6 +10,7 @@ from itertools import count
 VERSION_4_9_7 = 407
 JAVA = 0
 SUCCESS = 0
+BINARY_FLAG_AT = 16  # its last byte: | word 4 | code 2 | language 1 | version 2 | request number 4 | flag 4 |
 
 _opaques = count(1)
 
@@ -61,6 +62,14 @@ def answer_code(answer: bytes) -> int:
         return code
     header = json.loads(answer[4 : 4 + (word & 0xFF_FFFF)])
     return int(header["code"])
+
+
+def is_answer(frame: bytes) -> bool:
+    """Whether a frame (without its length) is an answer; servers send requests too."""
+    (word,) = struct.unpack_from(">I", frame)
+    if word >> 24:
+        return bool(frame[BINARY_FLAG_AT] & 1)
+    return bool(json.loads(frame[4 : 4 + (word & 0xFF_FFFF)])["flag"] & 1)
 
 
 def answer_fields(answer: bytes) -> dict[str, str]:

@@ -15,7 +15,7 @@ from struct import pack
 from time import thread_time_ns
 from typing import Any
 
-from benchmarks.report import OURS, Better, Report
+from benchmarks.report import OURS, PLAIN, Better, Report
 from skyrocketmq import hot
 from skyrocketmq.client.outgoing import Outgoing, SendRequest, SendRequests
 from skyrocketmq.hot.form import Unusable, compiled_modules
@@ -26,7 +26,6 @@ from skyrocketmq.wire.frames import Encoding, Frame, encode_frame
 from skyrocketmq.wire.records import encode_record
 
 NAME = "hot"
-PLAIN = "plain"
 SLICE_NS = 4_000_000
 SLICES = 60  # of each form and case
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks import observe
+from benchmarks.frames import is_answer
 
 RECEIVE_BYTES = 1 << 20
 STALL_TIMEOUT_S = 10.0
@@ -182,17 +183,28 @@ class Load:
 
 
 def ask(connection: socket.socket, frame: bytes) -> bytes:
-    """One request and its whole answer, without the length in front: to look at before the load."""
+    """One request and its whole answer, without the length in front; requests of the server's own are passed over."""
     connection.setblocking(True)
     connection.settimeout(STALL_TIMEOUT_S)
     connection.sendall(frame)
-    data = b""
-    while len(data) < 4 or len(data) < 4 + LENGTH.unpack_from(data)[0]:
-        piece = connection.recv(RECEIVE_BYTES)
+    return receive(connection)
+
+
+def receive(connection: socket.socket) -> bytes:
+    """The next answer, whole, without its length."""
+    while not is_answer(answer := _read(connection, LENGTH.unpack(_read(connection, LENGTH.size))[0])):
+        pass
+    return answer
+
+
+def _read(connection: socket.socket, count: int) -> bytes:
+    data = bytearray()
+    while len(data) < count:
+        piece = connection.recv(min(count - len(data), RECEIVE_BYTES))
         if not piece:
             raise BadAnswer("the server closed the connection")
         data += piece
-    return data[4:]
+    return bytes(data)
 
 
 def connect(address: str, count: int) -> list[socket.socket]:

@@ -25,6 +25,12 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
 
 
+def children(pid: int) -> list[int]:
+    """The processes that it started and that still run."""
+    listed = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for file in listed for child in file.read_text().split()]
+
+
 def busy_s() -> float:
     """CPU time used so far by everything on this machine, the kernel and what the hypervisor took away included."""
     # cpu | user | nice | system | idle | waiting for disks | interrupts | soft interrupts | stolen | ...

@@ -1,9 +1,9 @@
 """Recovery: how long a broker that was killed takes until it answers again.
 
-A store of so many bytes is filled and its process killed; each broker gets a copy of the very same files. Measured is
-from the start of its name server and itself until a message is acknowledged, less the same on an empty store: what is
-left is recovery. The files come from our store, which writes a checkpoint after 512 MiB of log: ours begins there,
-Apache's broker at the log file that the checkpoint's times lead to.
+A broker of ours takes messages until its log has so many bytes, and is killed; each broker gets a copy of its files.
+Measured is from the start of its name server and itself until a message is acknowledged, less the same on an empty
+store: what is left is recovery. Our store writes a checkpoint after 512 MiB of log: ours begins there, Apache's broker
+at the log file that the checkpoint's times lead to.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ from __future__ import annotations
 import argparse
 import shutil
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
-from tests.interop import toolchain
-from tests.interop.apache import Apache
-
 from benchmarks.broker_servers import Servers
-from benchmarks.report import APACHE, Better, Report
-from benchmarks.store_filler import fill, record_bytes
+from benchmarks.report import Better, Report
+from benchmarks.send_shapes import Encoding, SendShape, size_name
+from benchmarks.stage import Stage
+from benchmarks.store_filler import fill_store
 
 __all__ = ["NAME", "add_arguments", "run"]
 
 NAME = "recovery"
 BODIES = (1024, 128)
 MIB = 1 << 20
+RECORD_BYTES = 190  # what a record has besides its body
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,26 +34,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--bodies", type=int, nargs="+", default=BODIES, help="sizes of messages (1024 128)")
 
 
-def run(arguments: argparse.Namespace) -> Report:
+def run(arguments: argparse.Namespace, stage: Stage) -> Report:
     """Measure and report."""
     log_mib = 16 if arguments.quick else arguments.log_mib
     rounds = 1 if arguments.quick else arguments.rounds
     report = Report(NAME, {"rounds": str(rounds), "log": f"{log_mib} MiB"})
-    with tempfile.TemporaryDirectory(prefix="benchmark-", dir=arguments.directory) as name:
-        directory = Path(name)
-        apache = Apache(toolchain.prepare(), directory / "apache") if APACHE in arguments.servers else None
-        servers = Servers(directory, apache)
-        for body_bytes in arguments.bodies:
-            messages = log_mib * MIB // record_bytes(body_bytes)
-            killed = directory / "killed"
-            started = time.perf_counter()
-            fill(killed, body_bytes=body_bytes, messages=messages, is_killed=True)
-            print(f"  {messages:,} messages of {body_bytes} B in {time.perf_counter() - started:.1f} s", flush=True)
-            for number in range(rounds):
-                for server in arguments.servers:
-                    _measure(report, servers, server, killed, directory, body_bytes)
-                    print(f"  round {number + 1} of {rounds}: {server}, {_said(report, server)}", flush=True)
-            shutil.rmtree(killed)
+    servers = stage.starter()
+    for body_bytes in arguments.bodies:
+        messages = log_mib * MIB // (body_bytes + RECORD_BYTES)
+        killed = stage.directory / "killed"
+        started = time.perf_counter()
+        fill_store(stage, killed, SendShape(body_bytes, Encoding.BINARY), messages, is_killed=True)
+        print(f"  {messages:,} messages of {body_bytes} B in {time.perf_counter() - started:.1f} s", flush=True)
+        for number in range(rounds):
+            for server in stage.servers:
+                _measure(report, servers, server, killed, stage.directory, body_bytes)
+                print(f"  round {number + 1} of {rounds}: {server}, {_said(report, server)}", flush=True)
+        shutil.rmtree(killed)
     return report
 
 
@@ -66,7 +62,7 @@ def _measure(report: Report, servers: Servers, server: str, killed: Path, direct
         recovered_s = _ready_s(servers, server, copy)
     finally:
         shutil.rmtree(copy, ignore_errors=True)
-    size = "1 KB" if body_bytes == 1024 else f"{body_bytes} B"
+    size = size_name(body_bytes)
     report.row(f"recovery, messages of {size}", "s", Better.LESS, 1.0).add(server, max(recovered_s - empty_s, 0.001))
     report.row(f"ready after a kill, messages of {size}", "s", Better.LESS).add(server, recovered_s)
     report.row("ready on an empty store", "s", Better.LESS).add(server, empty_s)

@@ -13,6 +13,8 @@ from benchmarks import observe
 
 APACHE = "apache"
 OURS = "ours"
+PLAIN = "plain"  # ours without compiled modules
+BEFORE = "before"  # ours at an earlier commit
 
 
 class Better(Enum):
@@ -33,6 +35,7 @@ class Row:
     limit: float | None = None  # what we promise of ours, whatever the other's is
     is_detail: bool = False  # for the JSON file only
     beside: str = APACHE  # whose values ours are compared with
+    subject: str = OURS  # what of ours is compared: another form of it has another name
     values: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, server: str, value: float) -> None:
@@ -44,16 +47,27 @@ class Row:
     @property
     def ratio(self) -> float | None:
         """Ours to the other's."""
-        ours, others = self.median_of(OURS), self.median_of(self.beside)
+        ours, others = self.median_of(self.subject), self.median_of(self.beside)
         return ours / others if ours is not None and others else None
 
     @property
     def is_met(self) -> bool:
-        return self._holds(self.ratio, self.goal) and self._holds(self.median_of(OURS), self.limit)
+        """Not missed: what was not measured is not."""
+        return all(self._holds(value, promised) for value, promised in self._promises if value is not None)
 
-    def _holds(self, value: float | None, promised: float | None) -> bool:
-        if value is None or promised is None:
-            return True
+    @property
+    def verdict(self) -> str:
+        if not self.is_met:
+            return "missed"
+        return "met" if all(value is not None for value, _ in self._promises) else "not measured"
+
+    @property
+    def _promises(self) -> list[tuple[float | None, float]]:
+        """What was measured, and what was promised of it."""
+        each = [(self.ratio, self.goal), (self.median_of(self.subject), self.limit)]
+        return [(value, promised) for value, promised in each if promised is not None]
+
+    def _holds(self, value: float, promised: float) -> bool:
         return value >= promised if self.better is Better.MORE else value <= promised
 
 
@@ -65,6 +79,7 @@ class Report:
     settings: dict[str, str]
     rows: list[Row] = field(default_factory=list)
     others: str = "Apache's"  # heads the column of what ours are compared with
+    ours: str = "ours"  # heads the column of ours
 
     def row(
         self,
@@ -76,22 +91,23 @@ class Report:
         limit: float | None = None,
         is_detail: bool = False,
         beside: str = APACHE,
+        subject: str = OURS,
     ) -> Row:
         """The row of that name, made on first use."""
         for row in self.rows:
             if row.name == name:
                 return row
-        self.rows.append(Row(name, unit, better, goal, limit, is_detail, beside))
+        self.rows.append(Row(name, unit, better, goal, limit, is_detail, beside, subject))
         return self.rows[-1]
 
     def table(self) -> str:
-        cells = [("", "unit", self.others, "ours", "ratio", "goal")]
+        cells = [("", "unit", self.others, self.ours, "ratio", "goal")]
         cells += [
             (
                 row.name,
                 row.unit,
                 _number(row.median_of(row.beside)),
-                _number(row.median_of(OURS)),
+                _number(row.median_of(row.subject)),
                 "" if row.ratio is None else f"{row.ratio:.2f}",
                 _goal(row),
             )
@@ -113,14 +129,16 @@ class Report:
 def _number(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:,.0f}" if value >= 100 else f"{value:,.1f}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:,.1f}" if value >= 10 else f"{value:,.2f}"
 
 
 def _goal(row: Row) -> str:
     sign = ">=" if row.better is Better.MORE else "<="
-    promised = [f"{sign} {row.goal:g}"] if row.goal is not None else []
+    promised = [f"{sign} {row.goal:.3g}"] if row.goal is not None else []
     promised += [f"{sign} {row.limit:g} {row.unit}"] if row.limit is not None else []
-    return ", ".join(promised) + ("" if row.is_met else " MISSED")
+    if not promised:
+        return ""
+    return f"{', '.join(promised)}: {row.verdict}"
 
 
 def write_json(reports: Sequence[Report], path: Path) -> None:

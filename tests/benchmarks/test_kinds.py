@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.test_broker import run_quick
+from tests.benchmarks.quick import run_quick
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.system, pytest.mark.timeout(180)]
 
 
 def test_every_figure_of_delayed_messages_is_measured(tmp_path: Path) -> None:
-    rows = run_quick(tmp_path, "--servers", "ours", benchmark="delay")
+    rows = run_quick(tmp_path, "delay", "--servers", "ours")
 
     assert all(rows[f"lateness, {name}"]["values"]["ours"][0] > 0 for name in ("p50", "p99"))
     assert rows["deliveries of a burst that is due"]["values"]["ours"][0] >= 0
@@ -20,7 +20,7 @@ def test_every_figure_of_delayed_messages_is_measured(tmp_path: Path) -> None:
 
 
 def test_every_figure_of_sql_filters_is_measured(tmp_path: Path) -> None:
-    rows = run_quick(tmp_path, "--servers", "ours", benchmark="sql")
+    rows = run_quick(tmp_path, "sql", "--servers", "ours")
 
     ways = ("SQL92, all match", "SQL92, a quarter matches")
     assert all(rows[f"pull 32 x 1 KB, {way}"]["values"]["ours"][0] > 0 for way in ("no filter", *ways))
@@ -29,8 +29,7 @@ def test_every_figure_of_sql_filters_is_measured(tmp_path: Path) -> None:
 
 
 def test_every_figure_of_tls_is_measured(tmp_path: Path) -> None:
-    rows = run_quick(tmp_path, "--servers", "ours", benchmark="tls")
+    rows = run_quick(tmp_path, "tls", "--servers", "ours")
 
-    assert all(rows[f"send 1 KB, binary, {way}"]["values"]["ours"][0] > 0 for way in ("plain", "TLS"))
-    assert all(rows[f"refused, {way}"]["values"]["ours"] == [0] for way in ("plain", "TLS"))
+    assert all(rows[f"send 1 KB, binary, usual, {way}"]["values"]["ours"][0] > 0 for way in ("plain", "TLS"))
     assert rows["CPU time of TLS, a message"]["values"]["ours"][0] > 0

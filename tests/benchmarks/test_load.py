@@ -11,7 +11,9 @@ from benchmarks.load import BadAnswer, Load, Stream, ask, connect
 
 from tests.benchmarks.answering import Serve
 
-ANSWER = struct.pack(">I", 10) + b"0123456789"
+HEADER = b'{"code":0,"flag":1}'
+ANSWER = struct.pack(">II", 4 + len(HEADER), len(HEADER)) + HEADER
+SIZES = (len(ANSWER) - 4, len(ANSWER) - 4)
 
 
 def frame(content: bytes) -> bytes:
@@ -21,7 +23,7 @@ def frame(content: bytes) -> bytes:
 def test_one_run_sends_the_window_of_every_stream_in_order(serve: Serve, connections: list[socket.socket]) -> None:
     server = serve(lambda _: ANSWER)
     connections += connect(server.address, 1)
-    load = Load([Stream(connections[0], [frame(b"a"), frame(b"b"), frame(b"c")])], in_flight=2, answer_bytes=(10, 10))
+    load = Load([Stream(connections[0], [frame(b"a"), frame(b"b"), frame(b"c")])], in_flight=2, answer_bytes=SIZES)
 
     counts = [load.run_once().count for _ in range(3)]
 
@@ -34,13 +36,13 @@ def test_a_timed_run_keeps_all_connections_busy_and_leaves_nothing_in_flight(
 ) -> None:
     server = serve(lambda _: ANSWER)
     connections += connect(server.address, 3)
-    load = Load([Stream(connection, [frame(b"x")]) for connection in connections], in_flight=4, answer_bytes=(10, 10))
+    load = Load([Stream(connection, [frame(b"x")]) for connection in connections], in_flight=4, answer_bytes=SIZES)
 
     outcome = load.run_for(0.2, warm_up_s=0.05, server_pid=os.getpid())
 
     assert 0.2 <= outcome.seconds < 5
     assert 12 < outcome.count < len(server.seen)  # what came during the warm-up was answered but not counted
-    assert ask(connections[0], frame(b"again")) == b"0123456789"  # the next answer is to the next request
+    assert ask(connections[0], frame(b"again")) == ANSWER[4:]  # the next answer is to the next request
 
 
 def test_frames_larger_than_the_sockets_buffers_arrive_whole(serve: Serve, connections: list[socket.socket]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from benchmarks.peer_servers import PEERS, Unavailable
 
-from tests.benchmarks.test_broker import run_quick
+from tests.benchmarks.quick import run_quick
 
 OURS_ALONE = ("produced, a request for each message", "consumed, a call of a handler for each")
 
@@ -29,7 +29,7 @@ def available() -> dict[str, str]:
 @pytest.mark.timeout(900)
 def test_ours_and_every_system_that_can_be_had_are_measured(tmp_path: Path) -> None:
     peers = available()
-    rows = run_quick(tmp_path, benchmark="peers")
+    rows = run_quick(tmp_path, "peers")
 
     assert all(rows[name]["values"]["ours"][0] > 0 for name in OURS_ALONE)
     for name, title in peers.items():
@@ -43,6 +43,6 @@ def test_ours_and_every_system_that_can_be_had_are_measured(tmp_path: Path) -> N
 @pytest.mark.benchmark
 @pytest.mark.system
 def test_ours_is_measured_where_no_other_system_is_asked_for(tmp_path: Path) -> None:
-    rows = run_quick(tmp_path, "--peers", benchmark="peers")
+    rows = run_quick(tmp_path, "peers", "--peers")
 
     assert set(rows) == {*OURS_ALONE, *(f"client's CPU time, {name}" for name in OURS_ALONE)}

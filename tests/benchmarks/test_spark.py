@@ -8,7 +8,7 @@ import pytest
 from benchmarks.peer_servers import Unavailable
 from benchmarks.spark_kafka import KafkaForSpark
 
-from tests.benchmarks.test_broker import run_quick
+from tests.benchmarks.quick import run_quick
 
 BESIDE_KAFKA = (
     "read by the source, beside Kafka's",
@@ -28,7 +28,7 @@ def test_source_sink_and_store_reader_are_measured_beside_kafka_and_parquet(tmp_
         kafka = ["kafka"]
     except Unavailable:
         kafka = []
-    rows = run_quick(tmp_path, benchmark="spark")
+    rows = run_quick(tmp_path, "spark")
 
     for name, others in {
         **dict.fromkeys(BESIDE_KAFKA, kafka),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.test_broker import run_quick
+from tests.benchmarks.quick import run_quick
 
 
 @pytest.mark.benchmark
@@ -24,6 +24,6 @@ from tests.benchmarks.test_broker import run_quick
     ],
 )
 def test_every_figure_is_measured(name: str, rows: set[str], tmp_path: Path) -> None:
-    measured = run_quick(tmp_path, "--servers", "ours", benchmark=name)
+    measured = run_quick(tmp_path, name, "--servers", "ours")
     assert rows <= set(measured)
     assert all(measured[row]["values"]["ours"][0] > 0 for row in rows)

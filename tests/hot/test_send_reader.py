@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skyrocketmq.errors import ProtocolError
 from skyrocketmq.hot.layout import RECORD_HEAD_BYTES, TICKET_BYTES
-from skyrocketmq.hot.send_reader import DECIDED, END, NO_ROOM, OTHER, UNKNOWN
+from skyrocketmq.hot.send_reader import DECIDED, END, ENOUGH, NO_ROOM, OTHER, UNKNOWN
 from skyrocketmq.wire.frames import Encoding, Frame, decode_frame, encode_frame, split_frames
 from skyrocketmq.wire.headers_codec import decode_header
 from skyrocketmq.wire.headers_send import SendMessageHeaderV2
@@ -198,6 +198,23 @@ def test_a_record_that_does_not_fit_in_its_file_waits_for_room(sends: Any) -> No
     good = write_frame(dict(FIELDS), is_binary=True)
     found = take(sends, batches, good * 3, limit=400)
     assert found[:2] == (2 * len(good), NO_ROOM)
+
+
+@both
+def test_what_others_have_added_keeps_nobody_from_the_first_step(sends: Any) -> None:
+    """A feed that takes nothing of a complete frame would be asked again at once, for ever."""
+    batches = plain_form("record_batch") if sends is plain_form("send_reader") else compiled_form("record_batch")
+    queue = batches.QueueTail(b"TopicTest", 1)
+    reader = sends.SendReader(cluster=b"c1", store_host=HOST, body_bytes_max=BODY_MAX)
+    reader.topics[b"TopicTest"] = topic = sends.SendTopic(3)
+    topic.queues[1] = queue
+    batch = batches.RecordBatch()
+    batch.begin(0, 0, LIMIT)
+    many_keys = write_frame(FIELDS | {"i": "KEYS\x01" + " ".join(["k"] * 1000)}, is_binary=True)
+    for _ in range(3):
+        assert reader.take(many_keys * 2, 0, batch, HOST) == 2 * len(many_keys)
+    at = reader.take(many_keys * 9, 0, batch, HOST)
+    assert (at, reader.stop) == (3 * len(many_keys), ENOUGH)
 
 
 @both

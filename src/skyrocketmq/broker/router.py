@@ -15,6 +15,7 @@ Rule 3: where access is controlled, each send is checked on its own, and nothing
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import Final
 
 from skyrocketmq.broker.access import AccessControl
@@ -26,10 +27,14 @@ from skyrocketmq.net import Connection, Dispatcher
 from skyrocketmq.net.dispatch import REPLY_BYTES_TOGETHER_MAX, encode_reply
 from skyrocketmq.net.outbox import Part
 from skyrocketmq.store import MessageStore
+from skyrocketmq.wire.codes import RequestCode
 from skyrocketmq.wire.frames import decode_frame, find_frame
 
 __all__ = ["Router"]
 
+_PLACE: Final = Struct(">II")  # | length | header word |
+_BINARY_SEND: Final = RequestCode.SEND_MESSAGE_V2.to_bytes(2, "big")
+_JSON_SEND: Final = b"%d" % RequestCode.SEND_MESSAGE_V2  # what does not have it anywhere is no such send
 # How pulls begin, binary and as Java's clients write them; others come to the same handler through the dispatcher.
 _PULLS: Final = (b"\0\x0b", b'{"code":11,')
 SIGNED_BYTES_MAX: Final = 64 * 1024  # a signature over more takes long: it is looked at once, in the general way
@@ -60,7 +65,7 @@ class Router:
         answer_bytes = at = 0
         while True:
             first = at
-            if access is None:
+            if access is None and _may_be_send(data, at):
                 at = sends.take(data, at, connection)
                 if sends.stop == ENOUGH:
                     return at, answers
@@ -118,3 +123,14 @@ class Router:
         encoded = encode_reply(frame, answer)
         answers.append(encoded)
         return len(encoded)
+
+
+def _may_be_send(data: bytes, at: int) -> bool:
+    """Whether the frame that begins here can be a send, seen from its code: no batch is opened for others."""
+    if len(data) - at < _PLACE.size:
+        return False
+    _, word = _PLACE.unpack_from(data, at)
+    header_at = at + _PLACE.size
+    if word >> 24:
+        return data.startswith(_BINARY_SEND, header_at)
+    return data.find(_JSON_SEND, header_at, header_at + word) >= 0

@@ -79,6 +79,7 @@ class SendReader:
         received: cython.p_const_uchar = cython.cast(cython.p_const_uchar, PyBytes_AS_STRING(data))
         size: cython.Py_ssize_t = len(data)
         count_max: int64_t = batch.count + SENDS_AT_ONCE
+        keys_max: int64_t = batch.key_count + KEYS_AT_ONCE
         length: int64_t
         word: int64_t
         body_at: int64_t
@@ -96,7 +97,7 @@ class SendReader:
                 return at
             if end > size:
                 break
-            if batch.count >= count_max or batch.key_count > KEYS_AT_ONCE:
+            if batch.count >= count_max or batch.key_count > keys_max:
                 self.stop = ENOUGH
                 return at
             # From here on all places lie within the frame, and the frame within the data.

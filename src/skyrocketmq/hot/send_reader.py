@@ -112,7 +112,7 @@ class SendReader:
 
     def take(self, data: bytes, at: int, batch: RecordBatch, born_host: bytes, only_one: bool = False) -> int:
         """Add the ordinary sends that stand in `data` from `at` on; returns where it stopped, and `stop` says why."""
-        count_max = batch.count + SENDS_AT_ONCE
+        count_max, keys_max = batch.count + SENDS_AT_ONCE, batch.key_count + KEYS_AT_ONCE
         while len(data) - at >= FRAME_HEADER_AT:
             length, word = _PLACE.unpack_from(data, at)
             body_at = at + FRAME_HEADER_AT + (word & HEADER_LENGTH_MASK)
@@ -121,7 +121,7 @@ class SendReader:
                 return self._stop(OTHER, at)
             if end > len(data):
                 break
-            if batch.count >= count_max or batch.key_count > KEYS_AT_ONCE:
+            if batch.count >= count_max or batch.key_count > keys_max:
                 return self._stop(ENOUGH, at)
             why = self._add(data, at + FRAME_HEADER_AT, body_at, end, bool(word >> 24), batch, born_host)
             if why != END:

@@ -252,7 +252,7 @@ class CommitLog:
 
         Raises `DiskFull` or `OSError` if there is no next file and none can be made; then nothing has changed.
         """
-        assert record_bytes + BLANK_BYTES <= self.file_bytes, "the appender refuses what fits in no file"
+        assert record_bytes + BLANK_BYTES <= self.file_bytes, "a batch refuses what fits in no file"
         current = self._current
         if current is None:
             start = int(self.max_offset)

@@ -1,6 +1,6 @@
 """From the log to queues and index: for what recovery finds, and for what a slave receives.
 
-The appender does the same from memory. Here stretches of whole records are taken at once; `hot.derive_entries` works
+A batch does the same from memory. Here stretches of whole records are taken at once; `hot.derive_entries` works
 out what queues and index keep of them. A slave has to keep up with its master, and recovery reads every record that was
 written since the last checkpoint.
 

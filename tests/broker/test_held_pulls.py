@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from skyrocketmq.broker.held_pulls import TICK_S
+from skyrocketmq.store import NewMessage
 from skyrocketmq.testing import ManualClock
 from skyrocketmq.wire.batches import encode_batch
 from skyrocketmq.wire.codes import RequestCode, ResponseCode
@@ -63,6 +64,18 @@ async def hold(house: House, *frames: Frame, peer: Peer | None = None) -> Peer:
 
 def bodies(answer: Frame) -> list[bytes]:
     return [record.body for record in read_records(answer.body)]
+
+
+async def test_a_pull_does_not_wait_beside_a_message_that_is_only_to_be_committed() -> None:
+    """It was added before the pull watched the queue, so nothing would wake the pull."""
+    async with open_waiting_house() as (house, _):
+        peer = await house.connect()
+        message = NewMessage(
+            topic=TOPIC, queue_id=0, body=b"news", properties=b"", born_timestamp=0, born_host=bytes(8)
+        )
+        house.broker.store.begin().add(message)
+        assert bodies(await peer.ask(pull_frame(hold_ms=HOLD_MS))) == [b"news"]
+        assert held(house) == 0
 
 
 # -------------------------------------------------------------------------------------------------- woken by messages

@@ -289,8 +289,13 @@ class PullHandler:
         if may_wait and code == ResponseCode.PULL_NOT_FOUND and found.status is not GetStatus.OFFSET_FOUND_NULL:
             if self._is_stopping:
                 raise broker_error(ResponseCode.SERVICE_NOT_AVAILABLE, "the broker is stopping: ask again in a while")
-            if may_hold and self._hold(request, connection, plan):
-                return None
+            if may_hold:
+                # What was added to the open batch was added before this pull watched the queue: nothing would wake it.
+                self._store.commit_open()
+                if self._store.max_offset(plan.topic, plan.queue_id) > offset:
+                    return self._read(request, connection, plan, may_hold=True)
+                if self._hold(request, connection, plan):
+                    return None
         if found.status is GetStatus.OFFSET_OVERFLOW_BADLY:
             # Its numbers are another log's. How much it has read of this one its group has stored: it goes on there.
             # The end, where Apache's brokers send it, would step over all that has come since.

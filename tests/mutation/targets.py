@@ -49,7 +49,7 @@ RULES = {
     ),
     "store": (
         "vouchers", "reservations", "offset_waiters", "flushing", "cut_mark", "flushed_note", "checkpoint", "log_end",
-        "log_scan", "recovery", "searching", "cleaning", "learnt", "statuses",
+        "log_scan", "recovery", "searching", "cleaning", "batch", "statuses",
     ),
 }  # fmt: skip
 

@@ -76,7 +76,7 @@ class BeforeBenchmark:
         self._records = records
         self._before = earlier_sources(stage.directory)
         self._servers = stage.starter(before=self._before)
-        self._is_quick = stage.timing.turns == 1
+        self._is_quick = stage.timing.is_quick
 
     def _add(self, row: str, goal: float, name: str, cpu_us: float) -> None:
         self._report.row(row, "us", Better.LESS, goal, beside=BEFORE).add(name, cpu_us)

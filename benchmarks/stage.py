@@ -57,11 +57,12 @@ class Timing:
     seconds: float
     warm_up_s: float
     jvm_warm_up_s: float
+    is_quick: bool = False
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> Timing:
         if arguments.quick:
-            return cls(turns=1, seconds=0.3, warm_up_s=0.1, jvm_warm_up_s=1.0)
+            return cls(turns=1, seconds=0.3, warm_up_s=0.1, jvm_warm_up_s=1.0, is_quick=True)
         return cls(arguments.turns, arguments.seconds, arguments.warm_up, arguments.jvm_warm_up)
 
 
@@ -84,18 +85,21 @@ class Stage:
         self._arguments = arguments
         self._opened = ExitStack()
         self._toolchain: Toolchain | None = None
+        self._places: dict[Path | None, tuple[Path, Apache | None]] = {}
         self._running: dict[str, tuple[Target, ExitStack]] = {}  # by server
 
     def __enter__(self) -> Stage:
         """Raises `NoCompiler`."""
-        place = tempfile.TemporaryDirectory(prefix="benchmark-", dir=self._arguments.directory)
-        self.directory = Path(self._opened.enter_context(place))
+        self.directory = self._make_directory(self._arguments.directory)
         self.generator = Generator(self.directory)
         self.decks = SendDecks(self.directory, self.traffic)
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._opened.close()
+
+    def _make_directory(self, parent: Path | None) -> Path:
+        return Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="benchmark-", dir=parent)))
 
     # --------------------------------------------------------------------------------------------------------- servers
 
@@ -108,12 +112,11 @@ class Stage:
 
     def starter(self, *, before: Path | None = None, directory: Path | None = None) -> Servers:
         """For parts with servers of their own; `before` has the sources of an earlier version."""
-        if directory is None:
-            place = self.directory
-        else:
-            place = Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="benchmark-", dir=directory)))
-        apache = Apache(self.toolchain, place / "apache") if APACHE in self.servers else None
-        return Servers(place, apache, before=before)
+        if directory not in self._places:
+            place = self._make_directory(directory) if directory else self.directory
+            apache = Apache(self.toolchain, place / "apache") if APACHE in self.servers else None
+            self._places[directory] = place, apache
+        return Servers(*self._places[directory], before=before)
 
     @contextmanager
     def targets(
